@@ -151,7 +151,7 @@ def test_curves_go_through_the_points(write):
 def test_the_page_is_made_of_the_reports(tmp_path):
     command = [sys.executable, "-m", "pages", ROOT / "bench/results", tmp_path]
     subprocess.run(command, cwd=ROOT / "bench/python", check=True, stdout=subprocess.DEVNULL)
-    pictures = ("benchmarks-peers", "benchmarks-scaling", "shuffle-quality")
+    pictures = ("benchmarks-peers", "benchmarks-scaling", "shuffle-quality", "hosts")
     for name in ("benchmarks.md", *(f"pictures/{picture}.svg" for picture in pictures)):
         same = (tmp_path / name).read_text() == (ROOT / "docs" / name).read_text()
         assert same, f"docs/{name}: make it again: cd bench/python && python3 -m pages ../results ../../docs"
@@ -160,6 +160,13 @@ def test_the_page_is_made_of_the_reports(tmp_path):
 def test_the_table_of_orders_has_the_figures_of_its_report():
     made = "import json, sys; from pages import shuffle_plot; print(shuffle_plot.table(json.load(open(sys.argv[1]))))"
     command = [sys.executable, "-c", made, ROOT / "bench/results/shuffle.json"]
+    table = subprocess.run(command, cwd=ROOT / "bench/python", check=True, capture_output=True, text=True).stdout
+    assert table.strip() in (ROOT / "docs/the-index.md").read_text()
+
+
+def test_the_table_of_hosts_has_the_figures_of_its_report():
+    made = "import json, sys; from pages import hosts_plot; print(hosts_plot.table(json.load(open(sys.argv[1]))))"
+    command = [sys.executable, "-c", made, ROOT / "bench/results/hosts.json"]
     table = subprocess.run(command, cwd=ROOT / "bench/python", check=True, capture_output=True, text=True).stdout
     assert table.strip() in (ROOT / "docs/the-index.md").read_text()
 

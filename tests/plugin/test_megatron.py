@@ -240,6 +240,21 @@ def test_each_part_of_an_index_knows_both_files(tmp_path):
         assert len(dataset) == count
 
 
+def test_objects_with_larger_plans_are_divided(tmp_path):
+    """Of a sequence of one token, the plan has 4 bytes of the .bin and 12 of the .idx: more than the .bin has."""
+    count = 400_000  # Each part of the plan has 65,536 sequences at most.
+    write(tmp_path / "a.bin", [np.arange(count).reshape(-1, 1)], np.int32)
+    index = tmp_path / "the.index"
+    pipemill.index(tmp_path / "a.bin", index, decoder="megatron", distance="16KiB")
+    shuffle = {"seed": 1, "blocks": "64KiB"}
+    with pipemill.open(index, batch=1000, shuffle=shuffle, add_fields=["__index__"], timeout=PATIENCE) as stream:
+        found = [int(one) for batch in stream for one in batch["__index__"]]
+    assert found != sorted(found) and sorted(found) == list(range(count))
+    numbers = list(range(0, count, 49_973))
+    with pipemill.Dataset(index, cache="1MiB") as dataset:
+        assert [int(record["tokens"][0]) for record in dataset[numbers]] == numbers
+
+
 def test_a_restart_notices_another_index(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

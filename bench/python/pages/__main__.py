@@ -9,7 +9,7 @@ import pathlib
 import sys
 from typing import Any
 
-from . import markdown, peers_plot, scaling_plot, shuffle_plot
+from . import hosts_plot, markdown, peers_plot, scaling_plot, shuffle_plot
 
 
 def report(folder: pathlib.Path, name: str) -> Any:
@@ -27,6 +27,8 @@ def main(reports: pathlib.Path, docs: pathlib.Path) -> None:
         (docs / "pictures/benchmarks-scaling.svg").write_text(scaling_plot.draw(scaling))
     if (orders := report(reports, "shuffle")) is not None:
         (docs / "pictures/shuffle-quality.svg").write_text(shuffle_plot.draw(orders))
+    if (hosts := report(reports, "hosts")) is not None:
+        (docs / "pictures/hosts.svg").write_text(hosts_plot.draw(hosts))
     print(f"{docs / 'benchmarks.md'} is written")
 
 

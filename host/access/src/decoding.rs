@@ -77,7 +77,7 @@ impl BlockDecoder {
     ) -> Result<Vec<DecodedBlock>, Box<Failure>> {
         let blocks = wanted.iter().map(|one| (one.key.object, one.block)).collect();
         let list = BlockList { list: self.list.clone(), blocks };
-        let channel = (self.make)(KnownList(Arc::new(list)));
+        let channel = (self.make)(KnownList::new(Arc::new(list)));
         let mut channel = channel.map_err(|error| {
             let fault = Fault::new(ErrorKind::Host, error.to_string(), "allow more threads");
             Box::new(Failure::new("", "", Position::epoch(0), fault))

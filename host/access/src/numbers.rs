@@ -183,7 +183,7 @@ mod tests {
                     }
                 }
             }
-            let numbers = RecordNumbers::new(KnownList(Arc::new(Objects(objects))));
+            let numbers = RecordNumbers::new(KnownList::new(Arc::new(Objects(objects))));
             prop_assert_eq!(numbers.count(), all.len() as u64);
             let expected: Option<Vec<_>> =
                 asked.iter().map(|number| all.get(*number as usize).copied()).collect();

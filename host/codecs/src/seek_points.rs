@@ -25,6 +25,15 @@ struct Kept {
     memory: usize,
     /// Largest memory.
     max_memory: usize,
+    /// Whether the reader of the object inflates it.
+    is_inflated: bool,
+}
+
+impl Kept {
+    fn new(points: Vec<Arc<SeekPoint>>, every: Option<u64>, max_memory: usize) -> Self {
+        let memory = points.iter().map(|point| point.memory()).sum();
+        Self { points, every, memory, max_memory, is_inflated: false }
+    }
 }
 
 impl SeekPoints {
@@ -33,15 +42,20 @@ impl SeekPoints {
     /// take more than `max_memory` bytes, each second one is removed, and the distance is doubled.
     pub fn every(every: u64, max_memory: usize) -> Self {
         let every = Some(every.max(CHECKED_BYTES as u64));
-        Self(Arc::new(Mutex::new(Kept { points: Vec::new(), every, memory: 0, max_memory })))
+        Self(Arc::new(Mutex::new(Kept::new(Vec::new(), every, max_memory))))
     }
 
     /// These points of an object. None are added.
     pub fn known(points: Vec<SeekPoint>) -> Self {
         let mut points: Vec<_> = points.into_iter().map(Arc::new).collect();
         points.sort_by_key(|point| point.inflated);
-        let memory = points.iter().map(|point| point.memory()).sum();
-        Self(Arc::new(Mutex::new(Kept { points, every: None, memory, max_memory: usize::MAX })))
+        Self(Arc::new(Mutex::new(Kept::new(points, None, usize::MAX))))
+    }
+
+    /// Whether the reader that they were given to inflates the object. One that finds out when the
+    /// first bytes come does so from then on.
+    pub fn is_inflated(&self) -> bool {
+        self.lock().is_inflated
     }
 
     /// The last point that is not after this inflated byte.
@@ -108,6 +122,7 @@ impl Collector {
     /// Notes points of an object that is inflated from its inflated byte `begin` on; `None` if none
     /// are to be noted.
     pub(crate) fn of(points: &SeekPoints, begin: u64) -> Option<Box<Self>> {
+        points.lock().is_inflated = true;
         let due = points.next_after(begin)?;
         Some(Box::new(Self { points: points.clone(), due, open: None, compressor: None }))
     }

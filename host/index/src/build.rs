@@ -176,9 +176,15 @@ pub(crate) fn objects(
             continue;
         }
         let mut of_object = found.get(number).cloned().unwrap_or_default();
-        for place in &mut of_object.places {
-            let point = object.points.before(place.offset);
-            place.inflate = point.map(|point| point.to_bytes().into()).unwrap_or_default();
+        if object.points.is_inflated() {
+            // Without a point, all before the place would be inflated for what is behind it.
+            of_object.places.retain_mut(|place| match object.points.before(place.offset) {
+                Some(point) => {
+                    place.inflate = point.to_bytes().into();
+                    true
+                }
+                None => false,
+            });
         }
         objects.push(IndexedObject {
             name,

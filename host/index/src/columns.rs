@@ -165,10 +165,14 @@ pub(crate) fn read_objects(
     let sizes = read::<Int64Type>(group, 2, rows)?.0;
     let (mut records, mut errors) = (vec![0; rows], vec![0; rows]);
     let mut places = Vec::new();
+    let texts = names.iter().chain(&identities).map(ByteArray::len).sum();
+    objects.reserve(rows, texts);
     if !objects_only {
         records = read::<Int64Type>(group, 3, rows)?.0;
         errors = read::<Int64Type>(group, 4, rows)?.0;
-        places = read_places(group, rows)?;
+        if !has_no_places(group, rows) {
+            places = read_places(group, rows)?;
+        }
     }
     let mut places = places.into_iter();
     for row in 0..rows {
@@ -185,6 +189,14 @@ pub(crate) fn read_objects(
         objects.push(object);
     }
     Ok(())
+}
+
+/// Whether no object has a place, as small ones: four columns need not be read then.
+fn has_no_places(group: &dyn RowGroupReader, rows: usize) -> bool {
+    let column = group.metadata().column(5);
+    let absent = column.statistics().and_then(|statistics| statistics.null_count_opt());
+    // An object without places has one value that is absent.
+    absent == Some(rows as u64) && usize::try_from(column.num_values()) == Ok(rows)
 }
 
 /// Reads the places of each object.

@@ -154,9 +154,7 @@ fn read_groups(
         Ok::<_, ParquetError>(parts)
     })?;
     parts.sort_by_key(|(number, _)| *number);
-    let mut all = Objects::default();
-    parts.into_iter().for_each(|(_, objects)| all.append(objects));
-    Ok(all)
+    Ok(Objects::joined(parts.into_iter().map(|(_, objects)| objects).collect()))
 }
 
 /// The facts about the index, from the file's metadata.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pipemill_source::{Block, KnownObject, KnownObjects, SeekPoint};
 use pipemill_types::ListIdentity;
 
-use crate::{Index, IndexedObject, Place};
+use crate::{Index, IndexedObject};
 
 /// The objects of an index, for a source.
 #[derive(Clone)]
@@ -24,15 +24,6 @@ impl IndexedList {
 
     fn object(&self, number: u64) -> Option<IndexedObject<'_>> {
         self.index.objects.get(usize::try_from(number).ok()?)
-    }
-
-    /// Whether decoding of the object can begin at this place. A compressed object is read from a
-    /// place if it can be inflated from there.
-    fn divides(&self, object: &IndexedObject<'_>, place: &Place) -> bool {
-        let last_place = object.places.last().map_or(0, |place| place.offset);
-        let is_plain =
-            self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
-        is_plain || !place.inflate.is_empty()
     }
 }
 
@@ -59,7 +50,7 @@ impl KnownObjects for IndexedList {
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
         let Some(object) = self.object(number) else { return Vec::new() };
         let mut blocks = vec![Block::rest(0, 0, 0, object.records)];
-        for place in object.places.iter().filter(|place| self.divides(&object, place)) {
+        for place in object.places {
             let Some(last) = blocks.last_mut() else { break };
             if place.offset - last.offset < bytes || place.record == last.record {
                 continue;
@@ -78,15 +69,14 @@ impl KnownObjects for IndexedList {
         }
         let after = object.places.partition_point(|place| place.record <= record);
         let (before, after) = object.places.split_at(after);
-        let divides = |place: &&Place| place.record > 0 && self.divides(&object, place);
-        let last = before.iter().rfind(divides).map_or(0, |place| place.record);
-        // Of several places with one record, the first one divides.
+        let last = before.last().map_or(0, |place| place.record);
+        // Of several places with one record, the first one divides; a place with the object's first
+        // record is the object's start.
         let begin = before.partition_point(|place| place.record < last);
-        let begin = before[begin..].iter().find(divides);
+        let begin = before.get(begin).filter(|_| last > 0);
         let (offset, header) = begin.map_or((0, 0), |place| (place.offset, place.header));
         let rest = Block::rest(offset, header, last, object.records);
-        let next = after.iter().find(divides);
-        Some(next.map_or(rest, |place| rest.up_to(place.offset, place.record)))
+        Some(after.first().map_or(rest, |place| rest.up_to(place.offset, place.record)))
     }
 
     fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {

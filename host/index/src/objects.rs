@@ -10,8 +10,7 @@ pub struct Place {
     pub offset: u64,
     /// Bytes at the object's start that its decoder must be shown first; at most `offset`.
     pub header: u32,
-    /// What a decompressor needs to begin there; empty for an object that is not compressed, and
-    /// where nothing is known.
+    /// What a decompressor needs to begin there; empty for an object that is not compressed.
     pub inflate: Box<[u8]>,
 }
 
@@ -111,13 +110,29 @@ impl Objects {
         (self.texts.len() + self.count() * fixed + places + inflate) as u64
     }
 
-    /// Adds all of these objects.
-    pub(crate) fn append(&mut self, others: Self) {
-        let Self { texts, ends, numbers, places } = others;
-        if self.numbers.is_empty() {
-            *self = Self { texts, ends, numbers, places };
-            return;
+    /// Makes room for this many more objects, whose names and identities have `texts` bytes.
+    pub(crate) fn reserve(&mut self, objects: usize, texts: usize) {
+        self.texts.reserve(texts);
+        self.ends.reserve(objects);
+        self.numbers.reserve(objects);
+    }
+
+    /// All of these objects, one list after the other.
+    pub(crate) fn joined(mut lists: Vec<Self>) -> Self {
+        if lists.len() == 1 {
+            return lists.pop().unwrap_or_default();
         }
+        let mut all = Self::default();
+        let sum = |count: fn(&Self) -> usize| lists.iter().map(count).sum();
+        all.reserve(sum(Self::count), sum(|one| one.texts.len()));
+        all.places.reserve(sum(Self::places));
+        lists.into_iter().for_each(|list| all.append(list));
+        all
+    }
+
+    /// Adds all of these objects.
+    fn append(&mut self, others: Self) {
+        let Self { texts, ends, numbers, places } = others;
         let (text, place, record) = (self.texts.len(), self.places.len(), self.records());
         self.texts.push_str(&texts);
         self.ends.extend(ends.into_iter().map(|ends| ends.map(|end| text + end)));

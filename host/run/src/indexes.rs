@@ -77,7 +77,7 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     let reading = ReadSettings { compression: header.compression, ..settings.reading };
     let is_in_s3 = header.root.is_empty();
     let root = root.map(|root| root.to_string_lossy().into_owned());
-    let all = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
+    let all = KnownList::new(Arc::new(IndexedList::new(index.clone(), root)));
     let skipped = skip_lists::read(skip, &mut storage, header, &file)?;
     let list = skip_lists::without(&all, &skipped, channel);
     channel.indexed = if header.objects_only {

@@ -68,5 +68,5 @@ pub fn without(all: &KnownList, skipped: &SkippedRecords, channel: &Channel) -> 
     }
     let (count, records) = (skipped.count(), all.total_records());
     log::info!("channel `{}`: {count} of {records} records of its index are skipped", channel.name);
-    KnownList(Arc::new(ListWithout::new(all.clone(), skipped.clone())))
+    KnownList::new(Arc::new(ListWithout::new(all.clone(), skipped.clone())))
 }

@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pipemill_codecs::Codec;
 use pipemill_types::{
     ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_companions, split_identity,
 };
 
+use crate::arranged::{Arranged, Item, PartOfBlocks, ShuffledBlocks};
 use crate::file_identity::file_facts;
 use crate::file_version::FileVersion;
 use crate::header_and_rest::HeaderAndRest;
@@ -100,14 +101,16 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
 
 /// A list of known objects that several sources share. Two of them are equal if they are one list.
 #[derive(Debug, Clone)]
-pub struct KnownList(pub Arc<dyn KnownObjects>);
+pub struct KnownList(pub Arc<dyn KnownObjects>, Arc<Mutex<LastOrder>>);
 
-/// An object of a list, or a block of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Item {
-    /// Number of the object in the list.
-    pub(crate) object: u64,
-    pub(crate) block: Option<Block>,
+/// The order of blocks that was asked for last.
+#[derive(Default)]
+struct LastOrder(Option<Arc<ShuffledBlocks>>);
+
+impl fmt::Debug for LastOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LastOrder")
+    }
 }
 
 /// The place of a record in an order of blocks.
@@ -122,30 +125,37 @@ pub struct PlaceInOrder {
 }
 
 impl KnownList {
+    /// A list of these objects.
+    pub fn new(objects: Arc<dyn KnownObjects>) -> Self {
+        Self(objects, Arc::default())
+    }
+
     /// The objects or blocks that are read in an epoch, in its order.
     ///
     /// Objects are divided into parts as those of any list. Of blocks, the records are divided:
     /// each part is a range of the records of all shuffled blocks, and has as many as the others,
     /// or one more. So a block at a border of two parts is read for both.
-    pub(crate) fn arrange(&self, order: &Order, epoch: u32) -> Vec<Item> {
-        let Some(bytes) = order.blocks else {
-            let objects = self.read().map(|object| Item { object, block: None });
-            let size = |item: &Item| Ok::<_, Infallible>(self.bytes(item));
-            let arranged = order.arrange(objects.collect(), epoch, size);
-            return arranged.unwrap_or_else(|none| match none {});
-        };
-        let blocks = |object| {
-            let blocks = self.0.blocks(object, bytes).into_iter();
-            blocks.map(move |block| Item { object, block: Some(block) })
-        };
-        let blocks = (0..self.0.count()).flat_map(blocks).collect();
-        let undivided = Order { part: None, ..*order };
-        let shuffled = undivided.arrange(blocks, epoch, |_| Ok::<_, Infallible>(0));
-        let shuffled = shuffled.unwrap_or_else(|none| match none {});
-        match order.part {
-            None => shuffled,
-            Some(part) => part_of_blocks(shuffled, part),
+    pub(crate) fn arrange(&self, order: &Order, epoch: u32) -> Arranged {
+        if let Some(bytes) = order.blocks {
+            let all = self.shuffled(bytes, order, epoch);
+            return Arranged::Blocks(PartOfBlocks::new(all, order));
         }
+        let size = |object: &u64| Ok::<_, Infallible>(self.0.size(*object));
+        let objects = order.arrange(self.read().collect(), epoch, size);
+        Arranged::Objects(objects.unwrap_or_else(|none| match none {}).into_iter())
+    }
+
+    /// All blocks in the order of an epoch. Those who ask one after the other share it.
+    fn shuffled(&self, bytes: u64, order: &Order, epoch: u32) -> Arc<ShuffledBlocks> {
+        // Others who ask meanwhile wait for it.
+        let mut last = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.0.as_ref().filter(|last| last.is_of(bytes, order, epoch)) {
+            return last.clone();
+        }
+        // Two of them are not in memory at once, unless the older one is still read.
+        last.0 = None;
+        let shuffled = Arc::new(ShuffledBlocks::new(&*self.0, bytes, order, epoch));
+        last.0.insert(shuffled).clone()
     }
 
     /// The seek point from which a compressed object is inflated to be read from this byte on,
@@ -206,15 +216,18 @@ impl KnownList {
     /// The place of this record, counted from 0 in the order of an epoch of blocks. `None` if the
     /// epoch has fewer records.
     pub fn place_of(&self, order: &Order, epoch: u32, record: u64) -> Option<PlaceInOrder> {
-        let mut left = record;
-        for (ordinal, item) in self.arrange(order, epoch).into_iter().enumerate() {
-            let block = item.block?;
-            if left < block.read() {
-                return Some(PlaceInOrder { ordinal: ordinal as u64, block, record: left });
-            }
-            left -= block.read();
-        }
-        None
+        PartOfBlocks::new(self.shuffled(order.blocks?, order, epoch), order).place_of(record)
+    }
+
+    /// The blocks of a part in the order of an epoch: each with the number of its object, and the
+    /// number of bytes that are decoded for it. None without blocks.
+    pub fn blocks_of_part(
+        &self,
+        order: &Order,
+        epoch: u32,
+    ) -> impl Iterator<Item = (u64, Block, u64)> + '_ {
+        let items = self.arrange(order, epoch);
+        items.filter_map(|item| item.block.map(|block| (item.object, block, self.bytes(&item))))
     }
 
     /// For each part, the number of records of each of its objects. Of parts of blocks, only the
@@ -236,6 +249,11 @@ impl KnownList {
                 Some(parts.iter().map(|part| part.iter().map(records).collect()).collect())
             }
         }
+    }
+
+    /// Number of bytes that will be read of the object or block, if it is known.
+    pub(crate) fn length(&self, item: &Item, reading: &ReadSettings) -> Option<u64> {
+        reading.length(self.0.short_name(item.object)?, self.bytes(item))
     }
 
     /// Bytes of the object or block; 0 if there is none.
@@ -300,7 +318,7 @@ pub struct KnownFiles {
     epoch: u32,
     /// This epoch's files, or their blocks, that are still to be read; `None` before they are put
     /// in order.
-    rest: Option<std::iter::Enumerate<std::vec::IntoIter<Item>>>,
+    rest: Option<std::iter::Enumerate<Arranged>>,
     start: Option<Start>,
     expected: Option<ListIdentity>,
     /// Byte at which the next file begins.
@@ -343,17 +361,14 @@ impl KnownFiles {
         }
         let items = self.list.arrange(&self.reading.order, self.epoch);
         if let Some(total_size) = &self.total_size {
-            let length = |item: &Item| {
-                let name = self.list.0.short_name(item.object)?;
-                self.reading.length(name, self.list.bytes(item))
-            };
-            if let Some(bytes) = items.iter().map(length).sum() {
+            let length = |item| self.list.length(&item, &self.reading);
+            if let Some(bytes) = items.clone().map(length).sum() {
                 total_size.set(self.epoch, bytes);
             }
         }
         let start = self.start.take().unwrap_or_default();
         start.check_list(&self.name, items.len() as u64)?;
-        let mut rest = items.into_iter().enumerate();
+        let mut rest = items.enumerate();
         // The number fits: `check_list` has compared it with the length.
         rest.by_ref().take(start.ordinal as usize).for_each(drop);
         (self.rest, self.offset) = (Some(rest), start.offset);
@@ -417,22 +432,6 @@ struct Checked {
     identity: ObjectIdentity,
 }
 
-/// The records of a part, of blocks in the order of the epoch. Blocks without a record of it are
-/// left out.
-fn part_of_blocks(blocks: Vec<Item>, part: ListPart) -> Vec<Item> {
-    let read = |item: &Item| item.block.map_or(0, |block| block.read());
-    let wanted = part.range_of(blocks.iter().map(read).sum());
-    let mut before = 0;
-    let inside = |item: Item| {
-        let (from, to) = (before, before + read(&item));
-        before = to;
-        let (first, last) = (wanted.start.max(from), wanted.end.min(to));
-        let part = |block: Block| block.part(first - from, last - from);
-        (first < last).then(|| Item { block: item.block.map(part), ..item })
-    };
-    blocks.into_iter().filter_map(inside).collect()
-}
-
 /// The error for an object that is not as an index knows it.
 pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
     let counts = [&known.identity, found].map(|text| split_companions(text).1.count());
@@ -489,7 +488,8 @@ impl Source for KnownFiles {
     }
 
     fn end_epoch(&mut self) {
-        (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
+        let none = Arranged::Objects(Vec::new().into_iter());
+        (self.rest, self.start, self.offset) = (Some(none.enumerate()), None, 0);
         self.expected = None;
     }
 

@@ -3,6 +3,7 @@
 //!
 //! The parsers of manifests are public for the fuzz targets, and hidden from all others.
 //!
+//! - `arranged`: the order of an epoch of a known list: of its objects, or of their blocks.
 //! - `awaited`: the object that a source waits for, as other threads see it.
 //! - `beside`: the places at which a file may lie that names the decoder of data.
 //! - `cache`: keeps stored bytes of objects in S3 on a local disk.
@@ -54,6 +55,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arranged;
 mod awaited;
 mod beside;
 pub mod cache;

@@ -36,9 +36,9 @@ prop_compose! {
     }
 }
 
-fn index(objects: Objects) -> Index {
+pub fn index(objects: Objects) -> Index {
     let header = serde_json::json!({
-        "version": 1, "decoder": "csv", "decoder_identity": "csv 1",
+        "version": 3, "decoder": "csv", "decoder_identity": "csv 1",
         "options": [["header", "true"]],
         "fields": [Field::new("a", Scalar::Int64, Vec::new())],
         "lengths": [{"min": 8, "max": 8, "sum": 80, "absent": 0}],

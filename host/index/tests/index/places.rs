@@ -85,10 +85,20 @@ fn resume(index: &Index, number: u64, object: &IndexedObject<'_>, place: &Place)
     Resume { position, delivered: 0, schema, accepted: Accepted::default() }
 }
 
-/// The blocks of each object have all its records, in their order.
+/// The blocks of each object have all its records, in their order, and begin at all its places. A
+/// compressed object has those that it can be inflated from.
 fn check_blocks(index: &Index) {
     let list = IndexedList::new(Arc::new(index.clone()), None);
     for (number, object) in (0..).zip(index.objects.iter()) {
+        let is_inflated = !index.header.compression.is_plain_name(object.name);
+        let fits = |place: &Place| place.inflate.is_empty() != is_inflated;
+        assert!(object.places.iter().all(fits), "places of {}", object.name);
+        let mut records: Vec<_> = object.places.iter().map(|place| place.record).collect();
+        records.retain(|record| *record > 0);
+        records.dedup();
+        let blocks = list.blocks(number, 1).into_iter();
+        let begun: Vec<_> = blocks.map(|block| block.record).filter(|record| *record > 0).collect();
+        assert_eq!(begun, records, "{}", object.name);
         for record in 0..object.records + 2 {
             let blocks = list.blocks(number, 1);
             let expected =

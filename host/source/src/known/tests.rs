@@ -11,7 +11,7 @@ struct Fake(Vec<Vec<u64>>);
 
 impl Fake {
     fn list(objects: Vec<Vec<u64>>) -> KnownList {
-        KnownList(Arc::new(Self(objects)))
+        KnownList::new(Arc::new(Self(objects)))
     }
 }
 
@@ -74,6 +74,10 @@ fn order(seed: u64, part: Option<(u32, u32)>) -> Order {
     Order { shuffle: Some(seed), part, blocks: Some(1) }
 }
 
+fn items(list: &KnownList, order: &Order, epoch: u32) -> Vec<Item> {
+    list.arrange(order, epoch).collect()
+}
+
 /// The records that are read, each as the number of its object and its number there.
 fn records(items: &[Item]) -> Vec<(u64, u64)> {
     let of = |item: &Item| {
@@ -92,11 +96,12 @@ proptest! {
         epoch in 0..3_u32,
     ) {
         let list = Fake::list(objects);
-        let whole = records(&list.arrange(&order(seed, None), epoch));
+        let whole = records(&items(&list, &order(seed, None), epoch));
         let mut all = Vec::new();
         for index in 0..count {
             let order = order(seed, Some((index, count)));
-            let items = list.arrange(&order, epoch);
+            let items = items(&list, &order, epoch);
+            prop_assert_eq!(list.arrange(&order, epoch).len(), items.len());
             prop_assert!(items.iter().all(|item| item.block.is_some_and(|block| block.read() > 0)));
             let part = records(&items);
             for (number, record) in part.iter().enumerate() {
@@ -127,7 +132,7 @@ fn a_thousand_hosts_read_equal_parts_and_few_bytes_twice() {
     let mut read_by_hosts = BTreeMap::<(u64, u64), u32>::new();
     let mut bytes_of_all = 0;
     for index in 0..HOSTS {
-        let items = list.arrange(&order(7, Some((index, HOSTS))), 3);
+        let items = items(&list, &order(7, Some((index, HOSTS))), 3);
         let own: u64 = items.iter().filter_map(|item| item.block).map(|block| block.read()).sum();
         assert!(own.abs_diff(all / u64::from(HOSTS)) <= 1);
         let bytes: u64 = items.iter().map(|item| list.bytes(item)).sum();

@@ -362,6 +362,18 @@ impl EntryList {
         self.start.epoch
     }
 
+    /// Whether the next entry of a known list is before the first one that is read.
+    pub(super) fn is_before_start(&self) -> bool {
+        self.selected < self.start.ordinal
+    }
+
+    /// Passes over an entry of a known list that is before the first one that is read. So many
+    /// bytes would be read of it.
+    pub(super) fn pass(&mut self, length: Option<u64>) {
+        self.bytes = self.bytes.zip(length).map(|(bytes, length)| bytes + length);
+        self.selected += 1;
+    }
+
     /// Adds an entry of the part of a list that is known, in the order of the epoch.
     pub(super) async fn push_arranged(&mut self, entry: Entry) -> Result<(), ListError> {
         self.send(entry).await

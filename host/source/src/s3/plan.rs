@@ -21,8 +21,9 @@ use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
+use crate::arranged::Item;
 use crate::companions::{missing_companion, not_an_object};
-use crate::known::{CompressedBlock, Item, changed};
+use crate::known::{CompressedBlock, changed};
 use crate::{
     Block, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
 };
@@ -212,8 +213,13 @@ impl Planner {
             }
             Selection::Known { list, index } => {
                 entries.know(list.0.identity())?;
-                for item in list.arrange(&self.settings.reading.order, entries.epoch()) {
-                    entries.push_arranged(known(list, index, item)?).await?;
+                let reading = &self.settings.reading;
+                for item in list.arrange(&reading.order, entries.epoch()) {
+                    if entries.is_before_start() {
+                        entries.pass(list.length(&item, reading));
+                    } else {
+                        entries.push_arranged(known(list, index, item)?).await?;
+                    }
                 }
             }
         }

@@ -125,7 +125,7 @@ impl Indexing {
 
     /// The settings that read these blocks.
     fn settings(&self, endpoint: &str, blocks: Vec<Block>, compression: Compression) -> Settings {
-        let list = KnownList(Arc::new(Indexed { blocks, ..self.indexed.clone() }));
+        let list = KnownList::new(Arc::new(Indexed { blocks, ..self.indexed.clone() }));
         let mut settings = settings(endpoint, "");
         settings.selection = Selection::Known { list, index: "x.index".to_owned() };
         settings.reading.order = Order { blocks: Some(1), shuffle: Some(7), part: None };

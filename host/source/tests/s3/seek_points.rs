@@ -78,6 +78,7 @@ fn points(mut object: Object, content: &[u8]) -> SeekPoints {
     object.input.set_seek_points(&points);
     let bytes = read(&mut *object.input, 10_007);
     assert!(bytes.as_deref() == Ok(content), "{:?}", bytes.err());
+    assert!(points.is_inflated());
     points
 }
 
@@ -102,6 +103,16 @@ fn places(
         places.push((offset, Some(random.choice(&all).expect("there are some").clone())));
     }
     places
+}
+
+#[test]
+fn what_is_not_inflated_is_known() {
+    let folder = TestDir::new();
+    folder.write("a.csv", b"1,2\n");
+    let mut object = first(&mut file(&folder.path("a.csv")));
+    let points = SeekPoints::every(0, 1 << 20);
+    object.input.set_seek_points(&points);
+    assert!(read(&mut *object.input, 10).is_ok() && !points.is_inflated());
 }
 
 #[test]
