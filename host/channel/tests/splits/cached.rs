@@ -83,7 +83,7 @@ fn the_decoder_is_not_called_again() {
         run(&lines(&utf8), &way);
         let (full, calls) = run_counted(&lines(&utf8), &way);
         assert_eq!(calls, 0);
-        assert_eq!((&without.records, &without.records), (&filled.records, &full.records));
+        assert!(without.records == filled.records && without.records == full.records);
         let bytes = [("sniff", "false"), ("utf8", "false")];
         assert!(run_counted(&lines(&bytes), &way).1 > 0);
     }
@@ -98,6 +98,8 @@ fn a_run_resumes_from_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let way = Setup {
         batch: Some(size),
+        // A run without a cache has objects with an identity, too.
+        saves: Some(u64::MAX),
         cache: Some(folder.path().join("cache")),
         ..Setup::in_one_piece()
     };
@@ -113,7 +115,8 @@ fn a_run_resumes_from_the_cache() {
             let records = |cuts: &[crate::batches::Cut]| {
                 cuts.iter().flat_map(|cut| cut.records.clone()).collect::<Vec<_>>()
             };
-            assert_eq!(records(&rest.cuts), records(&whole.cuts[at + 1..]), "after batch {at}");
+            let expected = records(&whole.cuts[at + 1..]);
+            assert!(records(&rest.cuts) == expected, "after batch {at}: {:?}", rest.end);
         };
         rest(false);
         for file in files(folder.path().join("cache").as_path()) {
