@@ -428,6 +428,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.builder.consume(consumed);
                     let restart = self.stream.restart();
+                    let mut mark = restart.map_or(Mark::None, Mark::Restart);
                     if let Some(header) = restart.filter(|_| self.numbers.can_restart()) {
                         self.builder.mark_restart(header);
                         if let Some(section) = &mut self.section {
@@ -436,11 +437,11 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                     } else {
                         match self.save_state() {
                             Err(fault) => return self.plugin_failed(0, fault),
-                            Ok(Some(saved)) => self.end_call(consumed, Mark::Saved(saved.bytes)),
+                            Ok(Some(saved)) => mark = Mark::Saved(saved.bytes),
                             Ok(None) => {}
                         }
                     }
-                    self.end_call(consumed, restart.map_or(Mark::None, Mark::Restart));
+                    self.end_call(consumed, mark);
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
                     (self.progress.need, self.progress.left) = (need, left);
@@ -508,11 +509,12 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         }
         // Report errors before appending the records: with workers, the sequencer needs them first.
         let skipped = self.skip_inline_errors(first_record);
+        let counted = self.builder.counted();
         self.builder.append(self.stream.decoded())?;
         skipped?;
         let granted = self.builder.writer().granted();
         // Records after the end of a block are not counted: they are those of the next one.
-        let records = (self.builder.records() - first_record) as usize;
+        let records = (self.builder.counted() - counted) as usize;
         self.context.monitor.records_decoded(records, granted);
         Ok(outcome)
     }

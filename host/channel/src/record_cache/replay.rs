@@ -84,9 +84,9 @@ impl<S: Sink> Replay<'_, '_, '_, S> {
         if self.builder.is_at_first_record() {
             self.builder.set_metadata(metadata);
         }
-        let before = self.builder.records();
+        let before = self.builder.counted();
         self.builder.append(decoded)?;
-        let records = (self.builder.records() - before) as usize;
+        let records = (self.builder.counted() - before) as usize;
         self.monitor.records_decoded(records, self.builder.writer().granted());
         Ok(())
     }

@@ -211,6 +211,11 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.again = records;
     }
 
+    /// A number that grows with each record that is not dropped because it came before.
+    pub(crate) fn counted(&self) -> u64 {
+        self.records + self.again
+    }
+
     /// Moves on in the object without a chunk: its records come from the cache.
     pub(crate) fn pass(&mut self, bytes: u64) {
         self.position += bytes;
