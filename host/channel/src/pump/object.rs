@@ -150,21 +150,17 @@ impl<'a> Decoder<'a> {
         let is_section = matches!(from, Reading::Section(_));
         let cached = decoding.cache.filter(|_| !is_section);
         let cached = cached.and_then(|cache| Some((cache, decoding.records_id(object, begin)?)));
-        let mut came = 0;
-        if let Some((cache, id)) = cached {
+        if let Some((cache, _)) = cached {
             cache.enter_epoch(object.epoch);
-            if let Some(stored) = cache.get(id) {
-                let replayed = replay(stored, (cache, &added), object, begin, builder, monitor)?;
-                let needed = object.block.map_or(0, |block| block.read_to);
-                match replayed {
-                    Replayed::All if builder.records() >= needed => return Ok(()),
-                    Replayed::All | Replayed::Damaged => came = builder.records(),
-                    Replayed::Refused(fault) => return Err(decoding.failure(object, fault).into()),
-                }
-                builder.cut_at(CutPoint::NoRoom)?;
-                builder.begin_object(object);
-            }
         }
+        let came = match cached.and_then(|(cache, id)| Some((cache, cache.get(id)?))) {
+            None => 0,
+            Some((cache, stored)) => {
+                let replay = Cached { decoding, cache, added: &added, begin, monitor };
+                let Some(came) = replay.take(stored, object, builder)? else { return Ok(()) };
+                came
+            }
+        };
         let stream = self.stream(object, begin);
         let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
         let is_whole = begin.resume.is_none() || object.block.is_some();
@@ -230,27 +226,49 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Takes the records of an object from the cache, from the start of the object or of its block on.
-fn replay<S: Sink>(
-    stored: StoredRecords,
-    (cache, added): (&RecordCache, &AddedValues<'_>),
-    object: &Object,
-    begin: &Begin,
-    builder: &mut BatchBuilder<'_, '_, S>,
-    monitor: Monitor<'_>,
-) -> Result<Replayed, StopReason> {
-    let mut numbers = RecordNumbers::new(object.known.clone(), false);
-    match (&object.block, &begin.resume) {
-        (Some(block), _) => {
-            builder.keep_records(block.read_from.max(begin.first_record)..block.read_to);
-            numbers.begin_at(block.record, object.block);
-            builder.jump_to(block.offset, block.record);
-            builder.mark_restart(block.header.into());
+/// What takes the records of an object from the cache.
+struct Cached<'a> {
+    decoding: Decoding<'a>,
+    cache: &'a RecordCache,
+    added: &'a AddedValues<'a>,
+    begin: &'a Begin,
+    monitor: Monitor<'a>,
+}
+
+impl Cached<'_> {
+    /// Takes the records from the start of the object, or of its block, on. `None` if these are
+    /// all. Otherwise the object is to be decoded, and this is the number of the next record.
+    fn take<S: Sink>(
+        &self,
+        stored: StoredRecords,
+        object: &Object,
+        builder: &mut BatchBuilder<'_, '_, S>,
+    ) -> Result<Option<u64>, StopReason> {
+        let Cached { decoding, cache, added, begin, monitor } = *self;
+        let mut numbers = RecordNumbers::new(object.known.clone(), false);
+        match (&object.block, &begin.resume) {
+            (Some(block), _) => {
+                builder.keep_records(block.read_from.max(begin.first_record)..block.read_to);
+                numbers.begin_at(block.record, object.block);
+                builder.jump_to(block.offset, block.record);
+                builder.mark_restart(block.header.into());
+            }
+            (None, Some(resume)) => builder.drop_again(resume.record()),
+            (None, None) => {}
         }
-        (None, Some(resume)) => builder.drop_again(resume.record()),
-        (None, None) => {}
+        let epoch = object.epoch;
+        let replayed = Replay { builder, added, numbers, epoch, cache, monitor }.run(stored)?;
+        let needed = object.block.map_or(0, |block| block.read_to);
+        match replayed {
+            Replayed::Refused(fault) => return Err(decoding.failure(object, fault).into()),
+            Replayed::All if builder.records() >= needed => return Ok(None),
+            Replayed::All | Replayed::Damaged => {}
+        }
+        let came = builder.records();
+        builder.cut_at(CutPoint::NoRoom)?;
+        builder.begin_object(object);
+        Ok(Some(came))
     }
-    Replay { builder, added, numbers, epoch: object.epoch, cache, monitor }.run(stored)
 }
 
 impl Decoding<'_> {

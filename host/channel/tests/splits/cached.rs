@@ -14,7 +14,7 @@ use crate::host::{Bad, Bytes, Job, Observed, Setup, run, run_counted};
 pub fn check(job: &Job, way: &Setup, whole: &Observed) -> Result<(), TestCaseError> {
     let way = Setup { batch: None, shuffle: None, ..way.clone() };
     let folder = way.cache.as_ref().expect("it has a cache");
-    for stage in ["filled", "full", "damaged", "repaired"] {
+    for stage in ["filled", "full", "damaged"] {
         if stage == "damaged" {
             let files = files(folder);
             files.iter().enumerate().for_each(|(number, file)| damage(file, 7 * number));

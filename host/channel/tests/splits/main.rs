@@ -87,7 +87,7 @@ fn plain_way() -> impl Strategy<Value = Setup> {
 fn way() -> impl Strategy<Value = Setup> {
     let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
     let skipped = prop_oneof![2 => Just(SkippedRecords::default()), 1 => skipped()];
-    let is_cached = prop_oneof![3 => Just(false), 1 => Just(true)];
+    let is_cached = prop_oneof![7 => Just(false), 1 => Just(true)];
     (plain_way(), batch, skipped, is_cached).prop_map(|(way, batch, skipped, is_cached)| {
         let (batch, shuffle) = batch.map_or((None, None), |(size, shuffle)| (Some(size), shuffle));
         Setup { batch, shuffle, skipped, is_cached, ..way }
