@@ -45,7 +45,7 @@ fn damage(path: &Path, seed: usize) {
     let file = File::options().read(true).write(true).open(path).expect("it is there");
     let size = file.metadata().expect("it is there").len();
     let (mut byte, at) = ([0], size / 2 + seed as u64 % (size - size / 2));
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         return file.set_len(at).expect("it is writable");
     }
     file.read_exact_at(&mut byte, at).expect("it is not after the end");
