@@ -253,7 +253,7 @@ def test_a_folder_of_others_is_refused(counted, data, tmp_path):  # noqa: F811
         ('{ size = "1GiB" }', "path"),
         ('{ path = "x" }', "size"),
         ('{ path = "x", size = "1KiB" }', "16MiB"),
-        ('{ path = "x", size = "1GiB", of = "records" }', "bytes"),
+        ('{ path = "x", size = "1GiB", of = "pixels" }', "records"),
         ('{ path = "x", size = "1GiB", off = 1 }', "off"),
         ('"x"', "cache"),
     ],
@@ -263,8 +263,8 @@ def test_wrong_settings_are_faults(cache, words, tmp_path):
     file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ s3 = "s3://b/", cache = {cache} }}\n')
     checked = run("config", "check", file)
     assert checked.returncode == 64 and words in checked.stderr.decode(), checked.stderr.decode()
-    file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ folder = "/", cache = {cache} }}\n')
-    assert b"does not go with `folder`" in run("config", "check", file).stderr
+    file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ fifo = "/", cache = {cache} }}\n')
+    assert b"does not go with `fifo`" in run("config", "check", file).stderr
 
 
 def test_an_argument_is_answered():

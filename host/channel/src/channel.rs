@@ -1,10 +1,12 @@
 //! Runs a channel: object after object, epoch after epoch, to the end of its source or its failure.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin};
 use pipemill_planned::{PlanMaker, Planned};
+use pipemill_source::cache::{CacheCounters, RecordCache};
 use pipemill_source::{NoSource, Source, SourceEvent};
 use pipemill_types::{AddedField, BatchSize, ErrorKind, Fault, Position, schema_extension};
 
@@ -15,6 +17,7 @@ use crate::epoch_end::end_epoch;
 use crate::pump::background_inflate::BackgroundInflate;
 use crate::pump::decode_loop::max_chunk;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
+use crate::record_cache::is_cached;
 use crate::run_context::RunContext;
 use crate::shuffle::{WindowSink, with_window};
 use crate::stats::monitor::Monitor;
@@ -59,6 +62,8 @@ pub struct Channel {
     pub added_fields: Vec<AddedField>,
     /// Where to resume. `None`: at the beginning.
     pub resume: Option<Resume>,
+    /// The cache of what the decoder makes, if there is one.
+    pub cache: Option<Arc<RecordCache>>,
     /// Whether batches contain the byte offset of each record in its object.
     pub offsets: bool,
     /// Each of them gets every event of the channel's thread, in this order.
@@ -84,6 +89,10 @@ impl Channel {
     /// ends it.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         self.plan_objects();
+        if let Some(cache) = &self.cache {
+            let is_cached = is_cached(self, cache.clone());
+            self.source.set_cached(is_cached);
+        }
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
         let outcome = match (self.shuffle, self.batch) {
@@ -207,6 +216,12 @@ impl Channel {
         self.resume.as_ref().map_or(0, |resume| resume.position.epoch)
     }
 
+    /// The counts of its caches.
+    pub fn caches(&self) -> Vec<Arc<CacheCounters>> {
+        let of_records = self.cache.as_ref().map(|cache| cache.counters().clone());
+        self.source.cache().into_iter().chain(of_records).collect()
+    }
+
     /// Ends the last stage of the channel's thread: all batches were delivered, or the run was
     /// stopped.
     pub fn stop(&self, stats: &ChannelStats) {
@@ -310,6 +325,7 @@ impl Channel {
             offsets: self.offsets,
             added_fields: &self.added_fields,
             linger: self.linger,
+            cache: self.cache.as_deref(),
         };
         let (source, policy) = (&mut *self.source, &mut self.policy);
         (RunContext { decoding, source, policy, batch: self.batch }, self.resume.take())

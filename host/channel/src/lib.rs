@@ -5,7 +5,7 @@
 //! `shuffle`, a window between batch and sink changes the order of the records. `workers` decode
 //! several objects at the same time. A `mix` draws its records from several channels. `errors`
 //! decides about bytes that can't be decoded. `stats` counts what the channel does and notifies its
-//! observers. `resume` is the place to resume at, `run_context` has the parts of a channel that
+//! observers. `record_cache` keeps what the decoder makes. `resume` is the place to resume at, `run_context` has the parts of a channel that
 //! runs, and `epoch_end` ends an epoch. `record_bytes` measures a channel's first records.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod memory_sink;
 mod mix;
 mod pump;
 mod record_bytes;
+mod record_cache;
 mod resume;
 mod run_context;
 mod shuffle;

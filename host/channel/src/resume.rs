@@ -5,7 +5,7 @@ use pipemill_decode::SavedState;
 use pipemill_source::{Block, Object, Source, SourceError, Start};
 use pipemill_types::{
     Accepted, BatchPosition, ErrorKind, Fault, ListIdentity, is_same_content, restart_extension,
-    saved_in, split_identity,
+    saved_in, schema_extension_of, split_identity,
 };
 
 /// The place at which a channel resumes.
@@ -103,7 +103,7 @@ impl Resume {
     /// The extension for a stream that begins at the start of the object: the fields of earlier
     /// objects.
     pub(super) fn schema_extension(&self) -> Option<(String, String)> {
-        self.schema.as_ref().map(|schema| ("schema".to_owned(), schema.clone()))
+        self.schema.clone().map(schema_extension_of)
     }
 
     /// The place at which the source begins. A header is read first.

@@ -226,6 +226,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        cache: None,
         added_fields: args.add_fields,
         offsets: format == Output::Jsonl,
         inflates_in_background: false,

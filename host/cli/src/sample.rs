@@ -148,6 +148,7 @@ pub(super) fn sample(
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        cache: None,
         added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,

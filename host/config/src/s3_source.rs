@@ -106,12 +106,13 @@ pub(super) fn read(
     let verify = reader.choice(&CHECKSUM);
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
-    let cache = cache(reader);
+    let caches = caches(reader);
+    let (cache, records) = caches?;
     Ok(Settings {
         channel: None,
         selection: selection?,
         access: access?,
-        reading: reading?,
+        reading: ReadSettings { records, ..reading? },
         part_size: part_size?,
         concurrency: concurrency?,
         stall_timeout: Duration::from_millis(stall_timeout?),
@@ -119,20 +120,27 @@ pub(super) fn read(
         verify: verify?,
         on_change: on_change?,
         allow_empty: allow_empty?,
-        cache: cache?,
+        cache,
     })
 }
 
-fn cache(reader: &Reader) -> ReadResult<Option<CacheSettings>> {
+/// Reads the cache: one of the bytes of objects, or one of their records.
+pub(super) fn caches(
+    reader: &Reader,
+) -> ReadResult<(Option<CacheSettings>, Option<CacheSettings>)> {
     if !reader.has(&CACHE) {
-        return Ok(None);
+        return Ok((None, None));
     }
     let remedy = "write cache = { path = \"/nvme/pipemill\", size = \"500GiB\" }";
     let table = reader.table(&CACHE, remedy)?.refuse_unknown_keys(&CACHE_TABLE);
     let path = table.required(&CACHE_PATH, table.path(&CACHE_PATH));
     let size = table.required(&CACHE_SIZE, table.optional_number(&CACHE_SIZE));
-    table.choice(&CACHE_OF)?;
-    Ok(Some(CacheSettings { path: path?, size: size? }))
+    let of = table.choice(&CACHE_OF);
+    let settings = Some(CacheSettings { path: path?, size: size? });
+    Ok(match of? {
+        CacheOf::Bytes => (settings, None),
+        CacheOf::Records => (None, settings),
+    })
 }
 
 fn access(reader: &Reader) -> ReadResult<Access> {

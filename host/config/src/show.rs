@@ -291,6 +291,8 @@ fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
         }
     }
     pairs.push((WRAP.name, word(WRAP.word(reading.wrap))));
+    let records = |cache| (CACHE.name, inline(cache_pairs(cache, CacheOf::Records)));
+    pairs.extend(reading.records.as_ref().map(records));
     pairs
 }
 
@@ -346,15 +348,16 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         (CHECKSUM.name, word(CHECKSUM.word(settings.verify))),
         (ON_CHANGE.name, word(ON_CHANGE.word(settings.on_change))),
     ]);
-    pairs.extend(settings.cache.as_ref().map(|cache| (CACHE.name, inline(cache_pairs(cache)))));
+    let cache = |cache| (CACHE.name, inline(cache_pairs(cache, CacheOf::Bytes)));
+    pairs.extend(settings.cache.as_ref().map(cache));
     pairs
 }
 
-fn cache_pairs(cache: &CacheSettings) -> [(&'static str, String); 3] {
+fn cache_pairs(cache: &CacheSettings, of: CacheOf) -> [(&'static str, String); 3] {
     [
         (CACHE_PATH.name, path(&cache.path)),
         (CACHE_SIZE.name, size(cache.size)),
-        (CACHE_OF.name, word(CACHE_OF.word(()))),
+        (CACHE_OF.name, word(CACHE_OF.word(of))),
     ]
 }
 

@@ -7,7 +7,7 @@ use pipemill_source::s3::{Address, Selection};
 use pipemill_source::{Compression, ListPart, Location, Order, Pattern, ReadSettings};
 use pipemill_types::Companions;
 
-use super::document::{Purpose, ReadResult};
+use super::document::{Purpose, ReadResult, Reported};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
 use super::model::{IndexSource, IndexedData, Source};
@@ -40,7 +40,7 @@ struct SourceForm {
 
 /// Keys for a path that stands for several files of known size.
 const LISTED: &[KeyGroup] =
-    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, CACHE_KEYS];
 /// Keys for a folder.
 const IN_FOLDER: &[KeyGroup] = &[
     COMMON_KEYS,
@@ -49,6 +49,7 @@ const IN_FOLDER: &[KeyGroup] = &[
     ORDER_KEYS,
     SIZE_KEYS,
     FOLDER_KEYS,
+    CACHE_KEYS,
     INDEXED_KEYS,
     SKIP_KEYS,
 ];
@@ -62,11 +63,13 @@ const IN_S3: &[KeyGroup] = &[
     FOLDER_KEYS,
     PREFIX_KEYS,
     S3_KEYS,
+    CACHE_KEYS,
     INDEXED_KEYS,
     SKIP_KEYS,
 ];
 /// Keys for objects that are named one by one: their sizes are not known.
-const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
+const NAMED_IN_S3: &[KeyGroup] =
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS, CACHE_KEYS];
 
 static SOURCE_FORMS: [SourceForm; 12] = [
     SourceForm {
@@ -77,12 +80,12 @@ static SOURCE_FORMS: [SourceForm; 12] = [
     SourceForm {
         kind: SourceKind::File,
         key: &FILE,
-        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS],
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, CACHE_KEYS],
     },
     SourceForm {
         kind: SourceKind::Files,
         key: &FILES,
-        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS],
+        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, CACHE_KEYS],
     },
     SourceForm { kind: SourceKind::Glob, key: &GLOB, other_keys: LISTED },
     SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: IN_FOLDER },
@@ -92,12 +95,22 @@ static SOURCE_FORMS: [SourceForm; 12] = [
     SourceForm {
         kind: SourceKind::AugmentedManifest,
         key: &AUGMENTED_MANIFEST,
-        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS, AUGMENTED_KEYS],
+        other_keys: &[
+            COMMON_KEYS,
+            EPOCH_KEYS,
+            OBJECT_KEYS,
+            ORDER_KEYS,
+            S3_KEYS,
+            CACHE_KEYS,
+            AUGMENTED_KEYS,
+        ],
     },
     SourceForm {
         kind: SourceKind::Index,
         key: &INDEX,
-        other_keys: &[EPOCH_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS, INDEX_KEYS, SKIP_KEYS],
+        other_keys: &[
+            EPOCH_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS, CACHE_KEYS, INDEX_KEYS, SKIP_KEYS,
+        ],
     },
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
     SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
@@ -146,8 +159,19 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
         }
         SourceKind::Index => return index(&reader, epochs, compression),
     };
+    let (bytes, records) = s3_source::caches(&reader)?;
+    if bytes.is_some() {
+        return Err(refuse_bytes(&reader));
+    }
     let reading = reading(&reader, epochs, compression);
-    Ok(Source::Files { pattern: pattern?, reading: reading? })
+    Ok(Source::Files { pattern: pattern?, reading: ReadSettings { records, ..reading? } })
+}
+
+/// Refuses a cache of the bytes of files.
+fn refuse_bytes(reader: &Reader) -> Reported {
+    let message = "keeps the bytes of objects in S3 only".to_owned();
+    let remedy = "set of = \"records\" in it to keep what is decoded, or leave it out".to_owned();
+    reader.fault(CACHE.name, message, remedy)
 }
 
 /// Reads the object from which the channel is learned. The kind of the source decides what kind of
@@ -206,6 +230,9 @@ fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
     let data = match form.kind {
         SourceKind::Folder => {
             let folder = reader.required(&FOLDER, reader.path(&FOLDER));
+            if settings.as_ref().is_ok_and(|settings| settings.cache.is_some()) {
+                return Err(refuse_bytes(reader));
+            }
             IndexedData::Folder(folder?)
         }
         _ => IndexedData::Prefix(s3_source::only_prefix(reader)?),
@@ -285,6 +312,8 @@ fn reading(
         inventory: inventory?.map(Box::new),
         on_demand: None,
         companions: Companions::default(),
+        // It is read with the cache of bytes.
+        records: None,
     })
 }
 

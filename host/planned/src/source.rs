@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pipemill_source::{
-    Awaited, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize, cache::CacheCounters,
+    Awaited, IsCached, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize,
+    cache::CacheCounters,
 };
 use pipemill_types::ListIdentity;
 
@@ -141,6 +142,12 @@ impl Source for Planned {
 
     fn total_size(&mut self) -> TotalSize {
         self.planner().map(|planner| planner.inner.total_size()).unwrap_or_default()
+    }
+
+    fn set_cached(&mut self, is_cached: IsCached) {
+        if let Some(planner) = self.planner() {
+            planner.inner.set_cached(is_cached);
+        }
     }
 
     fn cache(&self) -> Option<Arc<CacheCounters>> {

@@ -326,6 +326,7 @@ impl PluginUnderTest {
             shuffle: None,
             resume: None,
             learning: Learning::FromOwn,
+            cache: None,
             added_fields: Vec::new(),
             offsets: true,
             workers: Workers::new(1),

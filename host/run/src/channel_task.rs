@@ -59,7 +59,7 @@ impl ChannelTask {
     /// The counts of its caches; of a mix, those of all inputs that have one.
     pub fn caches(&self) -> Vec<Arc<CacheCounters>> {
         match self {
-            Self::Channel(channel) => channel.source.cache().into_iter().collect(),
+            Self::Channel(channel) => channel.caches(),
             Self::Mix(mix) => mix.caches(),
         }
     }

@@ -13,6 +13,7 @@ use pipemill_decode::{DetectionRule, Engine, Plugin, ReadyPlugin};
 use pipemill_lock::{Trust, decoder_of_data};
 use pipemill_planned::read_for;
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
+use pipemill_source::cache::{RecordCache, RecordCaches};
 use pipemill_source::{Awaited, Compression, Source, Stop, s3};
 use pipemill_types::{MemoryBudget, TakenMemory};
 
@@ -73,7 +74,7 @@ pub fn prepare(
     let (plugins, rings) = plugins_and_rings(config, plan, engine, (&mut sources, &stops), &found);
     let opened = found.into_iter().map(FoundDecoder::opened);
     let mut parts = plugins.into_iter().zip(opened);
-    let mut faults = Vec::new();
+    let (caches, mut faults) = (RecordCaches::default(), Vec::new());
     let mut channels = Vec::new();
     let planned = config.channels.iter().zip(&plan.channels);
     for (((channel, resources), ring), stop) in planned.zip(rings).zip(stops) {
@@ -94,7 +95,17 @@ pub fn prepare(
                     let learning =
                         first.map_or(ready.learning, |source| Learning::From { source, lists_all });
                     let inflates_in_background = resources.inflates_in_background;
-                    decoded.push(Channel { inflates_in_background, learning, ..ready });
+                    match record_cache(&caches, one) {
+                        Ok(cache) => {
+                            decoded.push(Channel {
+                                inflates_in_background,
+                                learning,
+                                cache,
+                                ..ready
+                            });
+                        }
+                        Err(why) => faults.push(why),
+                    }
                 }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
@@ -114,6 +125,31 @@ pub fn prepare(
         }
     }
     if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
+}
+
+/// Opens the channel's cache of records, if it has one.
+fn record_cache(
+    caches: &RecordCaches,
+    channel: &config::Channel,
+) -> Result<Option<Arc<RecordCache>>, String> {
+    let Some(reading) = channel.source.reading() else { return Ok(None) };
+    let Some(settings) = &reading.records else { return Ok(None) };
+    let how = match &channel.source {
+        config::Source::S3(s3) => {
+            // An entity tag is that of a server.
+            let variable = |name: &str| std::env::var(name).unwrap_or_default();
+            let endpoint = s3.access.endpoint.clone().unwrap_or_else(|| {
+                variable("AWS_ENDPOINT_URL_S3") + " " + &variable("AWS_ENDPOINT_URL")
+            });
+            format!("{:?} {} {} {endpoint:?}", reading.compression, reading.wrap, s3.verify)
+        }
+        _ => format!("{:?} {}", reading.compression, reading.wrap),
+    };
+    let opened = caches.open(settings, &channel.name, how);
+    opened.map_err(|error| {
+        let folder = error.object.unwrap_or_default();
+        format!("channel `{}`: {folder}: {}; {}", channel.name, error.message, error.remedy)
+    })
 }
 
 /// The plugins of all channels that decode, and the rings of all that are served.
@@ -543,6 +579,7 @@ pub(super) fn new_channel(
         linger: channel.ring.linger,
         batch: channel.batch,
         shuffle: channel.window_shuffle(),
+        cache: None,
         learning: match &channel.indexed {
             Some(indexed) if !indexed.fields.is_empty() => {
                 Learning::Known(indexed.fields.as_slice().into())

@@ -246,11 +246,16 @@ impl ChannelResources {
         let errors = channel.decoded().map(|one| one.on_error.memory(one.max_errors)).sum();
         let plans = decoded().filter(|(_, one)| may_plan(one, builtins));
         let plans = plans.map(|(resources, one)| resources.plans(one)).sum();
+        // What a call has made is copied before it is stored in a cache.
+        let outputs = |one: &Channel| {
+            let is_kept = one.source.reading().is_some_and(|reading| reading.records.is_some());
+            one.limits.output * if is_kept { 2 } else { 1 }
+        };
         let states = state_bytes(channel.ring.slots + self.extra_slots, self.decoders.len());
         MemoryLimits::default()
             .with(MemoryPart::Batches, self.batches(channel, default))
             .with(MemoryPart::Decoders, sum(&|one| one.limits.memory) + prepared)
-            .with(MemoryPart::Outputs, sum(&|one| one.limits.output))
+            .with(MemoryPart::Outputs, sum(&outputs))
             .with(MemoryPart::Chunks, sum(&chunk))
             .with(MemoryPart::Copies, sum(&copies))
             .with(MemoryPart::Inflating, inflating)

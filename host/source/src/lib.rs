@@ -115,7 +115,10 @@ pub use reading::{ReadSettings, SMALL_OBJECT, file_size, is_planned_name};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
 pub use skipped::{ListWithout, SkippedRecords};
-pub use source::{Block, Input, KnownRecords, NoSource, Object, ReadOutcome, Source, SourceEvent};
+pub use source::{
+    AskedObject, Block, Input, IsCached, KnownRecords, NoSource, Object, ReadOutcome, Source,
+    SourceEvent,
+};
 pub use start::Start;
 pub use stop::Stop;
 pub use total_size::TotalSize;

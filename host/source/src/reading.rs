@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pipemill_types::Companions;
 
+use crate::cache::CacheSettings;
 use crate::companions::{CompanionFile, open_companions};
 use crate::file_version::FileVersion;
 use crate::open::{self, Found, Opened};
@@ -40,6 +41,8 @@ pub struct ReadSettings {
     /// The companions that the decoder needs of each object. They are opened with their object, and
     /// lists have no objects of their own for them.
     pub companions: Companions,
+    /// The cache of the records of objects on a local disk, if there is one.
+    pub records: Option<CacheSettings>,
 }
 
 /// An object in a store of at most this many bytes is fetched as a whole, before it is read: one
@@ -69,6 +72,7 @@ impl Default for ReadSettings {
             inventory: None,
             on_demand: None,
             companions: Companions::default(),
+            records: None,
         }
     }
 }

@@ -206,6 +206,22 @@ impl Block {
     }
 }
 
+/// Whether the records of an object, or of a block of it, are in a cache.
+pub type IsCached = Box<dyn Fn(&AskedObject<'_>) -> bool + Send + Sync>;
+
+/// An object of which it is asked whether its records are in a cache.
+#[derive(Clone, Copy)]
+pub struct AskedObject<'a> {
+    /// As in [`Object`].
+    pub name: &'a str,
+    /// Shows that its bytes are the same: its identity without that of the list.
+    pub content: &'a str,
+    /// As in [`Object`].
+    pub facts: &'a ObjectFacts,
+    /// As in [`Object`].
+    pub block: Option<&'a Block>,
+}
+
 /// The next event of a source.
 #[expect(clippy::large_enum_variant, reason = "most events are objects")]
 pub enum SourceEvent {
@@ -285,6 +301,12 @@ pub trait Source: Send {
     /// call the source may get the metadata of each object that it lists.
     fn total_size(&mut self) -> TotalSize {
         TotalSize::default()
+    }
+
+    /// Says of which objects the records are in a cache: nothing of them is requested ahead. It is
+    /// called once, before the first object is read.
+    fn set_cached(&mut self, is_cached: IsCached) {
+        let _ = is_cached;
     }
 
     /// The counts of the source's cache, if it has one.

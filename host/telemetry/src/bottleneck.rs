@@ -79,6 +79,20 @@ pub(super) fn remedy(stage: Stage, source: &Source, cores: Cores, missed: bool) 
 }
 
 fn decoder_remedy(source: &Source, cores: Cores) -> String {
+    let keep = match is_kept_by_nobody(source) {
+        true => "; or keep what it makes for the next epochs: `cache` with of = \"records\"",
+        false => "",
+    };
+    more_or_less(source, cores) + keep
+}
+
+/// Whether there are epochs for which a cache could keep what the first one decodes.
+fn is_kept_by_nobody(source: &Source) -> bool {
+    source.reading().is_some_and(|reading| reading.epochs > 1 && reading.records.is_none())
+}
+
+/// More cores, or less work for each.
+fn more_or_less(source: &Source, cores: Cores) -> String {
     const LESS: &str = "have it decode less (fewer fields, `verify = false` where it has that)";
     let Cores { workers, usable } = cores;
     if workers >= usable {
@@ -151,7 +165,7 @@ fn source_remedy(source: &Source) -> String {
             "requests at once are {}: raise `concurrency`, and `budget` in [s3] with it; \
              see whether the objects are very small, or this machine's processors all busy{}",
             settings.concurrency,
-            if settings.cache.is_none() && settings.reading.epochs > 1 {
+            if settings.cache.is_none() && is_kept_by_nobody(source) {
                 "; or keep them on a local disk for the next epochs: `cache`"
             } else {
                 ""
@@ -235,5 +249,28 @@ mod tests {
         let said = said(&fifo, 1, 16);
         assert!(said.starts_with("bring the input as files, which several `workers`"), "{said}");
         assert!(said.contains("channels, 1 of 16 cores is used; or have"), "{said}");
+    }
+
+    /// What is decoded in several epochs can be kept, if it is not.
+    #[test]
+    fn a_slow_decoder_of_several_epochs_is_told_of_the_cache() {
+        let source = |more: &str| {
+            let text = format!(
+                "[[channel]]\nname = 'a'\nsource = {{ file = 'x'{more} }}\ndecoder = 'lines'\n"
+            );
+            let config = pipemill_config::parse(&text, "pipemill.toml", &|_| None);
+            config.expect("it is right").channels[0].source.clone()
+        };
+        let told = |more: &str| {
+            let cores = Cores { workers: 1, usable: 1 };
+            let said = remedy(Stage::Decoder, &source(more), cores, false);
+            said.ends_with(
+                "; or keep what it makes for the next epochs: `cache` with of = \
+                            \"records\"",
+            )
+        };
+        assert!(told(", epochs = 2"));
+        assert!(!told(""));
+        assert!(!told(", epochs = 2, cache = { path = 'c', size = '1GiB', of = 'records' }"));
     }
 }

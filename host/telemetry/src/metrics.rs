@@ -70,14 +70,15 @@ static FAMILIES: [MetricFamily; 23] = [
         "pipemill_cache_hit",
         MetricKind::Counter,
         Some(Unit::Bytes),
-        "Stored bytes that came from the cache",
+        "Stored bytes that came from the cache, or bytes whose records came from it",
         |now, out| cached(now, out, |cache| cache.hit_bytes),
     ),
     family(
         "pipemill_cache_missed",
         MetricKind::Counter,
         Some(Unit::Bytes),
-        "Stored bytes that the cache did not have, and that were fetched",
+        "Stored bytes that the cache did not have, and that were fetched, or bytes that were \
+         decoded",
         |now, out| cached(now, out, |cache| cache.missed_bytes),
     ),
     family(

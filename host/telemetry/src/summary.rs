@@ -36,7 +36,7 @@ pub(super) fn of_channel(now: &ChannelSnapshot<'_>) -> String {
     let bottleneck = bottleneck_text(now.source, now.cores, totals, ring.consumers_missed);
     let cached = now.cache.and_then(|cache| cache.percent());
     let cached = cached.map_or_else(String::new, |percent| {
-        format!("; {percent}% of the stored bytes came from the cache")
+        format!("; {percent}% of the bytes came from the cache")
     });
     format!("channel `{name}` {word}: {text}{bottleneck}{cached}")
 }

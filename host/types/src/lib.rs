@@ -90,6 +90,6 @@ pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{
     ObjectFacts, StreamInfo, companions_extension, planned_extension, restart_extension,
-    schema_extension,
+    schema_extension, schema_extension_of,
 };
 pub use suggest::nearest;

@@ -40,7 +40,12 @@ pub fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
         }
         text += &format!(" {}\n", field.name);
     }
-    Some(("schema".to_owned(), text))
+    Some(schema_extension_of(text))
+}
+
+/// The extension `schema` with this value.
+pub fn schema_extension_of(value: String) -> (String, String) {
+    ("schema".to_owned(), value)
 }
 
 /// The context of a stream that begins inside of an object: the extension `restart`. It is shown

@@ -116,7 +116,7 @@ impl Mix {
 
     /// The counts of the caches of its inputs.
     pub fn caches(&self) -> Vec<Arc<CacheCounters>> {
-        self.inputs.iter().filter_map(|input| input.channel.source.cache()).collect()
+        self.inputs.iter().flat_map(|input| input.channel.caches()).collect()
     }
 
     /// Runs with a window in a thread of its own.

@@ -1,6 +1,6 @@
 //! The values of the fields that the host adds to each record of an object.
 
-use pipemill_decode::Stream;
+use pipemill_decode::DecodedRecords;
 use pipemill_types::{AddedField, AddedValue, Column, ErrorKind, Fault};
 
 use crate::batch::ALIGN;
@@ -33,13 +33,12 @@ impl<'a> AddedValues<'a> {
         Ok(Self { fields, values })
     }
 
-    /// Adds the fields to the records of the stream's last call, the first of which has this number
-    /// in the index.
+    /// Adds the fields to the records of a call, the first of which has this number in the index.
     ///
     /// # Errors
-    /// As [`Stream::add_fields`].
-    pub(crate) fn add_to(&self, stream: &mut Stream, record: u64) -> Result<(), Fault> {
-        stream.add_fields(&self.values, record)
+    /// As [`DecodedRecords::add_fields`].
+    pub(crate) fn add_to(&self, decoded: &mut DecodedRecords, record: u64) -> Result<(), Fault> {
+        decoded.add_fields(&self.values, record)
     }
 
     /// Bytes that the values of each record take.

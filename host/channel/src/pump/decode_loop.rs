@@ -15,6 +15,7 @@ use crate::pump::added_values::AddedValues;
 use crate::pump::part_counts::PartCounts;
 use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
+use crate::record_cache::{Mark, Recorder};
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::{Failure, Sink, StopReason};
@@ -70,6 +71,9 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     /// The end of the section. `None` if the whole object is decoded.
     pub(crate) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(crate) progress: Progress,
+    /// Stores what the decoder makes in the cache. `None` without one, or once an error was
+    /// skipped.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 /// The decoder's progress in the chunk.
@@ -201,7 +205,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     }
 
     /// Fails if the object has changed since it was opened.
-    fn check_unchanged(&self) -> Result<(), StopReason> {
+    pub(crate) fn check_unchanged(&self) -> Result<(), StopReason> {
         self.input.check_unchanged().map_err(|error| self.source_failure(error).into())
     }
 
@@ -423,19 +427,26 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             match outcome {
                 Ok(DecodeOutcome::Progress { consumed, more: true, .. }) => {
                     self.builder.consume(consumed);
+                    self.end_call(consumed, Mark::None);
                     self.builder.cut_at(CutPoint::Decoded)?;
                 }
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.builder.consume(consumed);
-                    let restart = self.stream.restart().filter(|_| self.numbers.can_restart());
-                    if let Some(header) = restart {
+                    let restart = self.stream.restart();
+                    let mut mark = restart.map_or(Mark::None, Mark::Restart);
+                    if let Some(header) = restart.filter(|_| self.numbers.can_restart()) {
                         self.builder.mark_restart(header);
                         if let Some(section) = &mut self.section {
                             section.can_restart(header);
                         }
-                    } else if let Err(fault) = self.save_state() {
-                        return self.plugin_failed(0, fault);
+                    } else {
+                        match self.save_state() {
+                            Err(fault) => return self.plugin_failed(0, fault),
+                            Ok(Some(saved)) => mark = Mark::Saved(saved.bytes),
+                            Ok(None) => {}
+                        }
                     }
+                    self.end_call(consumed, mark);
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
                     (self.progress.need, self.progress.left) = (need, left);
@@ -462,16 +473,23 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
 
     /// Saves the state of a decoder that needs it to decode again from here, if the last such place
     /// is far behind.
-    fn save_state(&mut self) -> Result<(), Fault> {
-        let Some(distance) = self.save_distance else { return Ok(()) };
-        if !self.progress.input_ended
+    fn save_state(&mut self) -> Result<Option<SavedState>, Fault> {
+        let Some(distance) = self.save_distance else { return Ok(None) };
+        let is_wanted = !self.progress.input_ended
             && self.numbers.can_restart()
-            && self.builder.takes_saved(distance)
-            && let Some(saved) = self.stream.save()?
-        {
+            && self.builder.takes_saved(distance);
+        let saved = if is_wanted { self.stream.save()? } else { None };
+        if let Some(saved) = &saved {
             self.builder.mark_saved(&saved.bytes);
         }
-        Ok(())
+        Ok(saved)
+    }
+
+    /// Notes how the last call has ended, for the cache.
+    fn end_call(&mut self, consumed: usize, mark: Mark) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end_call(consumed as u64, mark);
+        }
     }
 
     /// Calls the decoder once. The records that it emitted are appended even if the call fails.
@@ -484,24 +502,35 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         };
         self.context.monitor.call_ended(self.stream.memory_held());
         self.learn_schema()?;
+        self.note_call();
         let first_record = self.builder.records();
-        if let Err(fault) = self.added.add_to(&mut self.stream, self.numbers.next()) {
+        if let Err(fault) = self.added.add_to(self.stream.decoded_mut(), self.numbers.next()) {
             outcome = Err(fault);
         }
         self.parts.add(self.stream.decoded().records);
-        self.numbers.pass(&mut self.stream);
+        self.numbers.pass(self.stream.decoded_mut());
         if self.builder.is_at_first_record() {
             self.builder.set_metadata(self.stream.metadata());
         }
         // Report errors before appending the records: with workers, the sequencer needs them first.
         let skipped = self.skip_inline_errors(first_record);
+        let counted = self.builder.counted();
         self.builder.append(self.stream.decoded())?;
         skipped?;
         let granted = self.builder.writer().granted();
         // Records after the end of a block are not counted: they are those of the next one.
-        let records = (self.builder.records() - first_record) as usize;
+        let records = (self.builder.counted() - counted) as usize;
         self.context.monitor.records_decoded(records, granted);
         Ok(outcome)
+    }
+
+    /// Notes what the last call has made, for the cache. A header has no records.
+    fn note_call(&mut self) {
+        let Some(recorder) = self.recorder.as_mut().filter(|_| self.progress.in_section) else {
+            return;
+        };
+        let (bytes, range) = self.builder.chunk();
+        recorder.call(&self.stream, &(*bytes).as_ref()[range]);
     }
 
     /// Handles the errors that the decoder reported while it went on. `first_record` is the number
@@ -509,6 +538,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     fn skip_inline_errors(&mut self, first_record: u64) -> Result<(), StopReason> {
         if !self.stream.decoded().errors.is_empty() {
             self.parts.error_skipped();
+            self.recorder = None;
         }
         for error in &self.stream.decoded().errors {
             let fault = decode_fault(error.message.clone(), Resume::At(error.end as u64));
@@ -581,6 +611,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             return Err(failure.into());
         }
         self.parts.error_skipped();
+        self.recorder = None;
         let start = self.builder.position();
         self.builder.consume(offset);
         let mut kept = Vec::new();

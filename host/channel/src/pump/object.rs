@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use pipemill_decode::{DecoderInstance, Limits, Plugin, SavedState, Stream};
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::cache::{RecordCache, RecordsId, StoredRecords};
+use pipemill_source::{AskedObject, Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
     AddedField, Fault, ObjectIdentity, Position, StreamInfo, planned_extension, split_identity,
 };
 
 use crate::batch::builder::BatchBuilder;
+use crate::batch::cut::CutPoint;
 use crate::pump::added_values::AddedValues;
 use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
 use crate::pump::part_counts::PartCounts;
 use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{BlockEnd, SectionEnd};
+use crate::record_cache::{Recorder, Replay, Replayed, id_of};
 use crate::stats::monitor::Monitor;
 use crate::{ErrorPolicy, Failure, Resume, Sink, StopReason};
 
@@ -28,6 +31,8 @@ pub(crate) struct Decoding<'a> {
     pub(crate) offsets: bool,
     pub(crate) added_fields: &'a [AddedField],
     pub(crate) linger: Duration,
+    /// The cache of what the decoder makes, if there is one.
+    pub(crate) cache: Option<&'a RecordCache>,
 }
 
 /// The place at which decoding of an object begins, and facts for its stream.
@@ -141,10 +146,26 @@ impl<'a> Decoder<'a> {
         let known = object.known.clone();
         let added = AddedValues::of(decoding.added_fields, known.is_some(), &object.name);
         let added = added.map_err(|fault| decoding.failure(object, fault))?;
+        builder.set_added(&added);
+        let is_section = matches!(from, Reading::Section(_));
+        let cached = decoding.cache.filter(|_| !is_section);
+        let cached = cached.and_then(|cache| Some((cache, decoding.records_id(object, begin)?)));
+        if let Some((cache, _)) = cached {
+            cache.enter_epoch(object.epoch);
+        }
+        let came = match cached.and_then(|(cache, id)| Some((cache, cache.get(id)?))) {
+            None => 0,
+            Some((cache, stored)) => {
+                let replay = Cached { decoding, cache, added: &added, begin, monitor };
+                let Some(came) = replay.take(stored, object, builder)? else { return Ok(()) };
+                came
+            }
+        };
         let stream = self.stream(object, begin);
         let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
-        builder.set_added(&added);
-        let numbers = RecordNumbers::new(known, matches!(from, Reading::Section(_)));
+        let is_whole = begin.resume.is_none() || object.block.is_some();
+        let recorder = cached.filter(|_| is_whole).and_then(|(cache, id)| cache.store(id));
+        let numbers = RecordNumbers::new(known, is_section);
         let (source, section) = match from {
             Reading::Source(source) => (Some(source), None),
             Reading::Input => (None, None),
@@ -180,21 +201,89 @@ impl<'a> Decoder<'a> {
             parts: PartCounts::new(&object.facts),
             section,
             progress: Progress::default(),
+            recorder: recorder.map(Recorder::new),
         };
         if let Some(resume) = &begin.resume {
             decode_loop.numbers.begin_at(resume.record(), object.block);
             begin_inside(begin, resume, source, &identity, &mut after_header, &mut decode_loop)?;
         }
+        let (first, from) = (decode_loop.builder.records(), decode_loop.builder.position());
+        decode_loop.builder.drop_again(came.saturating_sub(first));
         decode_loop.run()?;
         if let Some(block) = object.block {
             decode_loop.check_block(&block)?;
+        }
+        if let Some((cache, _)) = cached {
+            cache.counters().add_missed(decode_loop.builder.position().saturating_sub(from));
+        }
+        // What is read of an object that has changed is not what its identity says.
+        let recorder = decode_loop.recorder.take();
+        if let Some(recorder) = recorder.filter(|_| decode_loop.check_unchanged().is_ok()) {
+            recorder.finish(&decode_loop.stream);
         }
         self.close(decode_loop.stream);
         Ok(())
     }
 }
 
+/// What takes the records of an object from the cache.
+struct Cached<'a> {
+    decoding: Decoding<'a>,
+    cache: &'a RecordCache,
+    added: &'a AddedValues<'a>,
+    begin: &'a Begin,
+    monitor: Monitor<'a>,
+}
+
+impl Cached<'_> {
+    /// Takes the records from the start of the object, or of its block, on. `None` if these are
+    /// all. Otherwise the object is to be decoded, and this is the number of the next record.
+    fn take<S: Sink>(
+        &self,
+        stored: StoredRecords,
+        object: &Object,
+        builder: &mut BatchBuilder<'_, '_, S>,
+    ) -> Result<Option<u64>, StopReason> {
+        let Cached { decoding, cache, added, begin, monitor } = *self;
+        let mut numbers = RecordNumbers::new(object.known.clone(), false);
+        match (&object.block, &begin.resume) {
+            (Some(block), _) => {
+                builder.keep_records(block.read_from.max(begin.first_record)..block.read_to);
+                numbers.begin_at(block.record, object.block);
+                builder.jump_to(block.offset, block.record);
+                builder.mark_restart(block.header.into());
+            }
+            (None, Some(resume)) => builder.drop_again(resume.record()),
+            (None, None) => {}
+        }
+        let epoch = object.epoch;
+        let replayed = Replay { builder, added, numbers, epoch, cache, monitor }.run(stored)?;
+        let needed = object.block.map_or(0, |block| block.read_to);
+        match replayed {
+            Replayed::Refused(fault) => return Err(decoding.failure(object, fault).into()),
+            Replayed::All if builder.records() >= needed => return Ok(None),
+            Replayed::All | Replayed::Damaged => {}
+        }
+        let came = builder.records();
+        builder.cut_at(CutPoint::NoRoom)?;
+        builder.begin_object(object);
+        Ok(Some(came))
+    }
+}
+
 impl Decoding<'_> {
+    /// The identity of the records of an object, or of its block, in the cache. `None` if they are
+    /// not kept.
+    fn records_id(&self, object: &Object, begin: &Begin) -> Option<RecordsId> {
+        let (_, content) = split_identity(object.identity.text());
+        let (facts, block) = (&object.facts, object.block.as_ref());
+        let asked = AskedObject { name: &object.name, content, facts, block };
+        // A state goes on inside of an object, whose records are kept from its start on.
+        let told = begin.extensions();
+        let schema = told.iter().find(|(name, _)| name == "schema");
+        id_of(self, &asked, schema.map(|(_, schema)| schema.as_str()))
+    }
+
     /// The failure of an object before its first byte.
     pub(crate) fn failure(&self, object: &Object, fault: Fault) -> Failure {
         self.failure_at(Position::object(object.epoch, &object.name), fault)

@@ -1,7 +1,7 @@
 //! The numbers of records as an index counts them, which may skip some. All other numbers of a
 //! channel count only those that are not skipped.
 
-use pipemill_decode::Stream;
+use pipemill_decode::DecodedRecords;
 use pipemill_source::{Block, KnownRecords, SkippedRecords};
 
 /// Counts the records that a decoder emits, and removes those that are skipped.
@@ -38,12 +38,12 @@ impl RecordNumbers {
         self.next
     }
 
-    /// Counts the records of the stream's last call, and removes those that are skipped.
-    pub(crate) fn pass(&mut self, stream: &mut Stream) {
-        let (first, records) = (self.next, stream.decoded().records);
+    /// Counts the records of a call, and removes those that are skipped.
+    pub(crate) fn pass(&mut self, decoded: &mut DecodedRecords) {
+        let (first, records) = (self.next, decoded.records);
         self.next = first.saturating_add(records as u64);
         if !self.known.skipped.is_empty() {
-            stream.remove(&self.known.skipped.inside(first, records));
+            decoded.remove(&self.known.skipped.inside(first, records));
         }
     }
 

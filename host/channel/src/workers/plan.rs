@@ -166,10 +166,13 @@ impl Planner<'_> {
     }
 
     /// Whether several workers decode the object: it is long and uncompressed, or it is the only
-    /// object that can be read now.
+    /// object that can be read now. Records that are kept are those of whole objects.
     fn is_divided(&self, object: &Object) -> bool {
         if !self.source.can_reread() {
             return true;
+        }
+        if self.decoding.cache.is_some() {
+            return false;
         }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
         is_long && object.input.is_stored() && !self.limiter.sections_are_wasted()

@@ -292,6 +292,7 @@ fn channel(workers: Workers) -> Channel {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        cache: None,
         added_fields: Vec::new(),
         offsets: false,
         workers,

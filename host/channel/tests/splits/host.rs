@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use pipemill_channel::{
 };
 use pipemill_decode::{Cache, Engine, Limits, Plugin};
 use pipemill_source::SkippedRecords;
+use pipemill_source::cache::{CacheSettings, RecordCaches};
 use pipemill_types::{AddedField, BatchSize, Field};
 use serde_json::Value;
 
@@ -90,6 +91,10 @@ pub struct Setup {
     /// Bytes of an object after which the decoder's state is saved. `None`: the objects have no
     /// identity, as pipes.
     pub saves: Option<u64>,
+    /// Whether the channel has a cache of records.
+    pub is_cached: bool,
+    /// The folder of this cache. The objects have an identity then.
+    pub cache: Option<PathBuf>,
 }
 
 impl Setup {
@@ -116,6 +121,8 @@ impl Setup {
             resume: None,
             skipped: SkippedRecords::default(),
             saves: None,
+            is_cached: false,
+            cache: None,
         }
     }
 }
@@ -209,6 +216,10 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         learning: Learning::FromOwn,
+        cache: way.cache.as_ref().and_then(|path| {
+            let settings = CacheSettings { path: path.clone(), size: 1 << 30 };
+            RecordCaches::default().open(&settings, "test", String::new()).expect("a folder")
+        }),
         added_fields: if way.adds_fields() { AddedField::ALL.into() } else { Vec::new() },
         offsets: true,
         workers: Workers::new(way.workers)

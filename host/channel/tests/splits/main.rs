@@ -5,6 +5,7 @@
 mod any_order;
 mod batches;
 mod blocks;
+mod cached;
 mod carry;
 mod columns;
 mod failures;
@@ -86,9 +87,10 @@ fn plain_way() -> impl Strategy<Value = Setup> {
 fn way() -> impl Strategy<Value = Setup> {
     let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
     let skipped = prop_oneof![2 => Just(SkippedRecords::default()), 1 => skipped()];
-    (plain_way(), batch, skipped).prop_map(|(way, batch, skipped)| {
+    let is_cached = prop_oneof![7 => Just(false), 1 => Just(true)];
+    (plain_way(), batch, skipped, is_cached).prop_map(|(way, batch, skipped, is_cached)| {
         let (batch, shuffle) = batch.map_or((None, None), |(size, shuffle)| (Some(size), shuffle));
-        Setup { batch, shuffle, skipped, ..way }
+        Setup { batch, shuffle, skipped, is_cached, ..way }
     })
 }
 
@@ -143,6 +145,14 @@ fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseErro
     let split = host::run(job, &Setup { batch: None, shuffle: None, ..way.clone() });
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));
+    }
+    let folder = tempfile::tempdir().expect("a folder for a cache");
+    let way = &match way.is_cached {
+        true => Setup { cache: Some(folder.path().join("cache")), ..way.clone() },
+        false => way.clone(),
+    };
+    if way.is_cached {
+        cached::check(job, way, &whole)?;
     }
     match (way.batch, way.shuffle) {
         (Some(size), Some(shuffle)) => shuffle::check(job, way, size, shuffle, &whole)?,

@@ -254,6 +254,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             shuffle: None,
             resume: None,
             learning: Learning::FromOwn,
+            cache: None,
             added_fields: Vec::new(),
             offsets: false,
             workers: Workers::new(1),

@@ -54,9 +54,9 @@ impl Source for Objects {
             epoch: 0,
             ordinal: self.given as u64 - 1,
             name,
-            identity: match self.way.saves {
-                Some(_) => ObjectIdentity::of(format!("etag:\"{}\"", self.given - 1)),
-                None => ObjectIdentity::default(),
+            identity: match self.way.saves.is_some() || self.way.cache.is_some() {
+                true => ObjectIdentity::of(format!("etag:\"{}\"", self.given - 1)),
+                false => ObjectIdentity::default(),
             },
             facts: ObjectFacts {
                 size: self.way.section.gt(&0).then_some(size),

@@ -179,6 +179,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         relist: true,
         on_demand: Some(false),
         companions: Companions::default(),
+        records: None,
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
     let name = args.channel.clone().unwrap_or_default();

@@ -334,6 +334,7 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        cache: None,
         added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,

@@ -91,7 +91,6 @@ pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let decode_errors = (channel.totals.decode_errors > 0)
         .then(|| format!("{} decode errors skipped", channel.totals.decode_errors));
     let percent = channel.cache.and_then(|cache| cache.percent());
-    let cached =
-        percent.map(|percent| format!("{percent}% of its stored bytes came from the cache"));
+    let cached = percent.map(|percent| format!("{percent}% of its bytes came from the cache"));
     [error, wait(channel), decode_errors, cached, bottleneck].into_iter().flatten().collect()
 }

@@ -106,8 +106,9 @@ pub(crate) static CACHE: FreeForm = free_form(
     Shape::Table(&CACHE_TABLE),
 )
 .doc(
-    "Keeps the stored bytes of objects on a local disk: see [the cache](s3.md#the-cache). What is \
-     in it is not fetched again, by any channel, rank or process of this user on this machine.",
+    "Keeps the stored bytes of objects in S3, or the records of any objects, on a local disk: see \
+     [the cache](s3.md#the-cache). What is in it is not fetched or decoded again, by any channel, \
+     rank or process of this user on this machine.",
 );
 
 pub(crate) static CACHE_PATH: FreeForm =
@@ -119,14 +120,25 @@ pub(crate) static CACHE_PATH: FreeForm =
 pub(crate) static CACHE_SIZE: Number<&str> =
     Number::new("size", Unit::Size, (16 * MIB, 1024 * 1024 * GIB), "required").doc(
         "How many bytes the cache may have on the disk. Blocks that are being written come on \
-         top: at most 1 MiB for each request.",
+         top: at most 1 MiB for each request, or the records of one object, or of one block, for \
+         each worker.",
     );
 
-pub(crate) static CACHE_OF: Choice<()> = Choice {
+/// What a cache keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheOf {
+    /// The bytes of objects in S3.
+    Bytes,
+    /// What decoders make of objects.
+    Records,
+}
+
+pub(crate) static CACHE_OF: Choice<CacheOf> = Choice {
     name: "of",
-    words: &[("bytes", ())],
-    default: (),
-    doc: "What is kept: `bytes` are those of the objects, as they are stored.",
+    words: &[("bytes", CacheOf::Bytes), ("records", CacheOf::Records)],
+    default: CacheOf::Bytes,
+    doc: "What is kept: `bytes` are those of objects in S3, as they are stored; `records` are [what \
+          the decoder has made](s3.md#records-in-the-cache) of objects in S3 or of files.",
 };
 
 pub(crate) static CACHE_TABLE: Table =
@@ -148,8 +160,10 @@ pub(crate) const S3_KEYS: KeyGroup = &[
     &RETRY_TIMEOUT,
     &CHECKSUM,
     &ON_CHANGE,
-    &CACHE,
 ];
+
+/// Keys of sources of which something can be kept.
+pub(crate) const CACHE_KEYS: KeyGroup = &[&CACHE];
 
 /// Keys of augmented manifests.
 pub(crate) const AUGMENTED_KEYS: KeyGroup = &[&ATTRIBUTES];

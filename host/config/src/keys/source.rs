@@ -350,6 +350,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         PREFIX_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
+        CACHE_KEYS,
         INDEXED_KEYS,
         INDEX_KEYS,
         SKIP_KEYS,

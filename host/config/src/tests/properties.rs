@@ -103,6 +103,7 @@ fn index() -> impl Strategy<Value = Source> {
                 wrap: false,
                 hidden: false,
                 relist: false,
+                records: reading.records.clone().filter(|_| settings.cache.is_none()),
                 ..reading
             };
             let selection = s3::Selection::Objects(Vec::new());
@@ -162,8 +163,8 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
         })
     });
     let order = option::of(part).prop_map(|part| Order { part, ..Order::default() });
-    (1..=1_000_000u32, compression(), order, any::<(bool, bool)>()).prop_map(
-        |(epochs, compression, order, (wrap, relist))| ReadSettings {
+    (1..=1_000_000u32, compression(), order, any::<(bool, bool)>(), cache()).prop_map(
+        |(epochs, compression, order, (wrap, relist), records)| ReadSettings {
             epochs,
             compression,
             order,
@@ -173,8 +174,14 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             inventory: None,
             on_demand: None,
             companions: Companions::default(),
+            records,
         },
     )
+}
+
+fn cache() -> impl Strategy<Value = Option<CacheSettings>> {
+    let cache = (text(), any_in_range(&keys::CACHE_SIZE));
+    option::of(cache.prop_map(|(path, size)| CacheSettings { path: path.into(), size }))
 }
 
 fn s3() -> impl Strategy<Value = Source> {
@@ -211,10 +218,7 @@ fn s3() -> impl Strategy<Value = Source> {
         any::<(bool, bool)>(),
     );
     let inventory = option::of(address(KEY).prop_map(Box::new)).boxed();
-    let cache = option::of((text(), any_in_range(&keys::CACHE_SIZE)));
-    let cache =
-        cache.prop_map(|cache| cache.map(|(path, size)| CacheSettings { path: path.into(), size }));
-    let numbers = (numbers, cache, inventory).boxed();
+    let numbers = (numbers, cache(), inventory).boxed();
     (what, words, access, numbers, reading()).prop_map(
         |(what, (addressing, on_change), access, (numbers, cache, inventory), mut reading)| {
             if let (false, Some(part)) =
@@ -227,6 +231,7 @@ fn s3() -> impl Strategy<Value = Source> {
             reading.hidden = numbers.4.0 && is_listed;
             reading.relist &= is_listed;
             reading.inventory = inventory.filter(|_| is_listed);
+            reading.records = reading.records.filter(|_| cache.is_none());
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
                 numbers;

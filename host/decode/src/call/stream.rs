@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{AddedValue, Fault, Field, StreamInfo, printable};
+use pipemill_types::{Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 
 use crate::call::carry::SavedState;
@@ -193,19 +193,9 @@ impl Stream {
         &self.instance.store.data().decoded
     }
 
-    /// Adds fields with these values to all records of the last call of [`decode`](Self::decode),
-    /// after those of the decoder. The first of them is record number `first`.
-    ///
-    /// # Errors
-    /// The values of the call would take 2 GiB. It has no record then.
-    pub fn add_fields(&mut self, added: &[AddedValue], first: u64) -> Result<(), Fault> {
-        self.instance.store.data_mut().decoded.add_fields(added, first)
-    }
-
-    /// Removes the records in these ranges from those of the last call of
-    /// [`decode`](Self::decode). The ranges are in order, and count from the first of these.
-    pub fn remove(&mut self, ranges: &[Range<usize>]) {
-        self.instance.store.data_mut().decoded.remove(ranges);
+    /// As [`decoded`](Self::decoded), to add fields to the records, or to remove some.
+    pub fn decoded_mut(&mut self) -> &mut DecodedRecords {
+        &mut self.instance.store.data_mut().decoded
     }
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the

@@ -55,6 +55,7 @@ pub fn channel(folder: &Path, (decoder, options): Decoder, workers: usize) -> Ch
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        cache: None,
         added_fields: Vec::new(),
         offsets: false,
         workers: Workers::new(workers).with_section_bytes(20_000),

@@ -19,9 +19,10 @@ pub struct CacheCounters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheCounts {
-    /// Bytes that came from the cache.
+    /// Stored bytes that came from the cache; in a cache of records, bytes of objects whose records
+    /// came from it, after decompression.
     pub hit_bytes: u64,
-    /// Bytes that were fetched from S3.
+    /// Bytes that were fetched from S3; in a cache of records, bytes that were decoded.
     pub missed_bytes: u64,
     /// Blocks that were stored.
     pub stored: u64,
@@ -62,12 +63,12 @@ impl CacheCounters {
     }
 
     /// Counts bytes that came from the cache.
-    pub(crate) fn add_hit(&self, bytes: u64) {
+    pub fn add_hit(&self, bytes: u64) {
         Self::add(&self.hit_bytes, bytes);
     }
 
-    /// Counts bytes that were fetched.
-    pub(crate) fn add_missed(&self, bytes: u64) {
+    /// Counts bytes that were fetched, or decoded.
+    pub fn add_missed(&self, bytes: u64) {
         Self::add(&self.missed_bytes, bytes);
     }
 

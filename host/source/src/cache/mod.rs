@@ -1,4 +1,5 @@
-//! Keeps stored bytes of objects in S3 on a local disk, for all channels and processes of one user.
+//! Keeps stored bytes of objects in S3 on a local disk, or the records of objects, for all channels
+//! and processes of one user.
 //!
 //! The bytes of an object are divided into blocks of 1 MiB, and each block into pages of
 //! 64 KiB. A block is a file, which holds some or all of its pages. Its name is the digest
@@ -21,6 +22,7 @@
 //! - `folder`: the cache's folder, which no other user may write to.
 //! - `identity`: the identity of an object's state and of its blocks.
 //! - `pending`: blocks that are still being stored when a source ends.
+//! - `records`: the records of objects, as their decoder made them.
 //! - `store`: reads and stores blocks.
 //! - `usage`: the bytes that the blocks take, and the lock of the cache.
 
@@ -31,10 +33,13 @@ mod eviction;
 mod folder;
 mod identity;
 mod pending;
+mod records;
 mod store;
 mod usage;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use pipemill_types::trust::OpenFolder;
 
 pub(crate) use block_file::{BLOCK, Facts, PAGE};
 pub(crate) use claims::Claim;
@@ -42,11 +47,29 @@ pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
 pub(crate) use identity::{CachedObject, ObjectState};
 pub(crate) use pending::Pending;
+pub use records::{NewRecords, RecordCache, RecordCaches, RecordsId, StoredCall, StoredRecords};
 pub(crate) use store::{Cache, CachedBytes, ChannelCache, not_written};
+
+use crate::SourceError;
 
 /// Bytes of memory that one request of a channel with a cache may take for it: a block that is
 /// collected, and the pages that are added to it.
 pub const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
+
+/// The error of a folder that others may write to.
+pub(crate) fn open_to_others(path: &Path, folder: OpenFolder) -> SourceError {
+    let message = format!(
+        "the folder of a cache must be one that only this user may write to (owner {}, mode \
+         0755 or stricter); found {folder}",
+        folder.euid
+    );
+    let remedy = if folder.uid == folder.euid {
+        "take the others' permission to write away: chmod go-w; or name another `path`"
+    } else {
+        "another user has made it: name another `path` in `cache`"
+    };
+    SourceError::new(path.display().to_string(), message, remedy)
+}
 
 /// Where a cache is, and how large it may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -25,11 +25,11 @@ const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cache, as all channels of this process share it.
 pub(crate) struct Cache {
-    path: PathBuf,
-    size: u64,
-    folder: Folder,
+    pub(super) path: PathBuf,
+    pub(super) size: u64,
+    pub(super) folder: Folder,
     usage: Usage,
-    claims: Arc<Claims>,
+    pub(super) claims: Arc<Claims>,
     /// Whether nothing is stored any more, because the disk has refused it.
     is_off: AtomicBool,
     /// The time of [`Room::keep_since`] for which there was no room.
@@ -41,10 +41,10 @@ pub(crate) struct Cache {
 
 /// A cache, as one channel uses it.
 pub(crate) struct ChannelCache {
-    cache: Arc<Cache>,
+    pub(super) cache: Arc<Cache>,
     /// Name of the channel, for the log.
     channel: Option<String>,
-    counters: Arc<CacheCounters>,
+    pub(super) counters: Arc<CacheCounters>,
     /// When the last epochs began, the oldest first. Requests run ahead of the reader, so blocks of
     /// the epoch before this one may be in use still.
     epochs: Mutex<[SystemTime; 3]>,
@@ -127,7 +127,7 @@ impl Cache {
 
     /// Gives a file the name of its block, if there is room. Returns the number of blocks that were
     /// removed for it, and whether it is stored now.
-    fn publish(&self, new: &NewFile, id: BlockId) -> io::Result<(u64, bool)> {
+    pub(super) fn publish(&self, new: &NewFile, id: BlockId) -> io::Result<(u64, bool)> {
         let bytes = charge(new.file().metadata()?.len());
         let mut usage = self.lock()?;
         let older = self.folder.counted(id)?;
@@ -232,11 +232,11 @@ impl ChannelCache {
         }
     }
 
-    fn remove_damaged(&self, id: BlockId) {
+    pub(super) fn remove_damaged(&self, id: BlockId) {
         CacheCounters::add(&self.counters.damaged, 1);
         log::warn!(
             channel = self.channel;
-            "the cache {}: a block is damaged; it is removed, and read from S3 again",
+            "the cache {}: a block is damaged; it is removed, and made again",
             self.cache.path.display()
         );
         if let Err(error) = self.cache.remove(id) {
@@ -256,12 +256,22 @@ impl ChannelCache {
     /// Stores pages of a block: the bytes of the object from `start` on, which is the start of a
     /// page, up to the end of a page or of the object.
     pub(crate) fn store(&self, object: &CachedObject, facts: &Facts, start: u64, frames: &[Bytes]) {
-        let counters = &self.counters;
-        let is_full = *lock(&self.cache.full_for) == Some(self.cache.keep_since());
-        if is_full || !facts.fit() || self.cache.is_off.load(Ordering::Relaxed) {
-            return CacheCounters::add(&counters.not_stored, 1);
+        if !self.may_store() || !facts.fit() {
+            return CacheCounters::add(&self.counters.not_stored, 1);
         }
-        match self.try_store(object, facts, start, frames) {
+        self.stored(self.try_store(object, facts, start, frames));
+    }
+
+    /// Whether a new block may find room, and the disk has not refused any.
+    pub(super) fn may_store(&self) -> bool {
+        let is_full = *lock(&self.cache.full_for) == Some(self.cache.keep_since());
+        !is_full && !self.cache.is_off.load(Ordering::Relaxed)
+    }
+
+    /// Counts a block: how many were removed for it, and whether it is stored.
+    pub(super) fn stored(&self, published: io::Result<(u64, bool)>) {
+        let counters = &self.counters;
+        match published {
             Ok((removed, is_stored)) => {
                 CacheCounters::add(&counters.evicted, removed);
                 let counter = if is_stored { &counters.stored } else { &counters.not_stored };
@@ -300,7 +310,7 @@ impl ChannelCache {
     }
 
     /// Stores nothing any more, and says so once.
-    fn stop_storing(&self, error: &io::Error) {
+    pub(super) fn stop_storing(&self, error: &io::Error) {
         if self.cache.is_off.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -334,13 +344,14 @@ pub(crate) fn not_written(path: &std::path::Path, error: &io::Error) -> String {
         _ => "see whether its disk is well, and start again",
     };
     format!(
-        "the cache {} can't be written: {error}; what is not in it is read from S3; {remedy}",
+        "the cache {} can't be written: {error}; the run goes on without what is not in it; \
+         {remedy}",
         path.display()
     )
 }
 
 /// Whether an error of opening a file is none of the file: the process has too many open.
-fn is_of_process(error: &io::Error) -> bool {
+pub(super) fn is_of_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOMEM))
 }
 

@@ -56,7 +56,9 @@ impl CacheHandle {
                     log::warn!(channel; "{message}");
                     Ok(None)
                 }
-                Err(OpenError::Open(folder)) => Err(self.open_to_others(folder)),
+                Err(OpenError::Open(folder)) => {
+                    Err(crate::cache::open_to_others(&self.settings.path, folder))
+                }
             }
         };
         if let Some(cache) = self.shared.get_or_try_init(open).await? {
@@ -64,20 +66,6 @@ impl CacheHandle {
             self.own.get_or_init(own);
         }
         Ok(())
-    }
-
-    fn open_to_others(&self, folder: pipemill_types::trust::OpenFolder) -> SourceError {
-        let message = format!(
-            "the folder of a cache must be one that only this user may write to (owner {}, mode \
-             0755 or stricter); found {folder}",
-            folder.euid
-        );
-        let remedy = if folder.uid == folder.euid {
-            "take the others' permission to write away: chmod go-w; or name another `path`"
-        } else {
-            "another user has made it: name another `path` in `cache`"
-        };
-        SourceError::new(self.settings.path.display().to_string(), message, remedy)
     }
 
     /// The cache, if it was opened and the disk has not refused it.

@@ -41,6 +41,7 @@ pub fn list_objects(
         settings,
         total_size: TotalSize::default(),
         list_slot: None,
+        is_cached: Arc::default(),
     };
     let list = Arc::new(ListProgress::new(None));
     let mut plan =

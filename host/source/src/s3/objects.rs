@@ -29,8 +29,8 @@ use crate::start::ObjectStart;
 use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
-    Block, Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent,
-    Start, Stop, TotalSize,
+    Block, Companion, Compression, Input, IsCached, Object, ReadOutcome, Source, SourceError,
+    SourceEvent, Start, Stop, TotalSize,
 };
 
 /// A source of objects in S3.
@@ -84,6 +84,7 @@ impl Objects {
             settings: settings.clone(),
             total_size,
             list_slot: s3.lists.slot(&settings),
+            is_cached: Arc::default(),
         };
         let reader = Reader { planner, handle: s3.tokio().clone(), stop };
         let (events, task) = start_prefetch(&reader, start, None, point);
@@ -337,6 +338,11 @@ impl Source for Objects {
 
     fn total_size(&mut self) -> TotalSize {
         self.reader.planner.total_size.clone()
+    }
+
+    fn set_cached(&mut self, is_cached: IsCached) {
+        // It is called once.
+        let _ = self.reader.planner.is_cached.set(is_cached);
     }
 
     fn cache(&self) -> Option<Arc<CacheCounters>> {

@@ -1,7 +1,7 @@
 //! The plan of an epoch: its objects in order, each with its size and state. It is made ahead of
 //! the requests. Only a list that is shuffled is ever in memory completely.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
@@ -25,7 +25,7 @@ use crate::arranged::Item;
 use crate::companions::{missing_companion, not_an_object};
 use crate::known::{CompressedBlock, changed};
 use crate::{
-    Block, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
+    Block, IsCached, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
 };
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
@@ -88,6 +88,8 @@ pub(super) struct Planner {
     pub(super) total_size: TotalSize,
     /// Where the list is kept for later epochs; `None` if each epoch is listed.
     pub(super) list_slot: Option<Arc<ListSlot>>,
+    /// Says of which objects the records are in a cache, once that is known.
+    pub(super) is_cached: Arc<OnceLock<IsCached>>,
 }
 
 /// Plans an epoch's objects one by one.

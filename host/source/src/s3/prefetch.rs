@@ -21,7 +21,7 @@ use super::window::{RequestPermit, Reservation};
 use crate::cache::BLOCK;
 use crate::known::CompressedBlock;
 use crate::start::ObjectStart;
-use crate::{Block, Compression, KnownRecords, SourceError, Start};
+use crate::{AskedObject, Block, Compression, KnownRecords, SourceError, Start};
 
 /// Objects that may wait for their reader. This limits objects without bytes, which take no room in
 /// the window.
@@ -174,6 +174,10 @@ async fn start_object(
         _ => ObjectFacts::default(),
     };
     let (content, list, known) = (planned.identity(), list.clone(), planned.known.clone());
+    let is_cached = planner.is_cached.get().is_some_and(|is_cached| {
+        let (name, block) = (&*planned.name, planned.block.as_ref());
+        is_cached(&AskedObject { name, content: &content, facts: &facts, block })
+    });
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
     let point = point.filter(|point| !is_whole && point.inflated() <= place.offset);
@@ -204,7 +208,7 @@ async fn start_object(
         };
         let (reading, is_block) = (&planner.settings.reading, planned.block.is_some());
         let is_on_demand = reading.is_on_demand(&target.address.key, target.size, is_block);
-        if is_on_demand && compressed.is_none() {
+        if is_on_demand && compressed.is_none() || is_cached && !is_block {
             pieces.push(PrefetchedPiece::OnDemand(target));
             continue;
         }
@@ -212,6 +216,11 @@ async fn start_object(
             None => vec![(whole, false)],
             Some(block) => ranges(block, compressed.as_ref(), target.size),
         };
+        // What the cache has is requested only if it turns out to be damaged.
+        let ranges = ranges.into_iter().map(|(bytes, goes_on)| match is_cached && goes_on {
+            true => (bytes.start..bytes.start, true),
+            false => (bytes, goes_on),
+        });
         for (bytes, goes_on) in ranges {
             let (sender, parts) = mpsc::unbounded_channel();
             requests.push((target.clone(), bytes.clone(), sender));

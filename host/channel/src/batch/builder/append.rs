@@ -29,10 +29,14 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         let may_be_cut = decoded.in_columns && self.writer.size().is_some();
         let makes_values = decoded.payload.len() as u64 > decoded.end;
         self.input.prefers_copying = Some(makes_values || may_be_cut);
-        let unwanted = self.wanted.start.saturating_sub(self.records).min(records as u64);
-        let skipped = self.writer.take_to_skip(records as u64 - unwanted);
-        let mut from = (unwanted + skipped) as usize;
-        self.records += from as u64;
+        let again = self.again.min(records as u64);
+        self.again -= again;
+        self.records += again;
+        let left = records as u64 - again;
+        let unwanted = self.wanted.start.saturating_sub(self.records).min(left);
+        let skipped = self.writer.take_to_skip(left - unwanted);
+        let mut from = (again + unwanted + skipped) as usize;
+        self.records += unwanted + skipped;
         let Some(size) = self.writer.size() else {
             if from < records {
                 self.append_part(decoded, from..records)?;

@@ -24,6 +24,14 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         Ok(&mut bytes[from..to])
     }
 
+    /// Takes records that come without a chunk, which must be empty: their values are copied.
+    pub(crate) fn begin_without_chunk(&mut self) {
+        if self.in_place {
+            self.leave_batch_memory();
+        }
+        self.prefers_copying = true;
+    }
+
     /// Moves the chunk to the private buffer.
     pub(super) fn leave_batch_memory(&mut self) {
         let range = self.at..self.at + self.len;

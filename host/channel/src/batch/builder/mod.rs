@@ -91,6 +91,8 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     first_record: u64,
     /// Numbers of the object's records that are wanted.
     wanted: Range<u64>,
+    /// Records that come again: they are counted, and dropped.
+    again: u64,
     density: Density,
     /// Bytes of payload that the fields added by the host take: of each record, and of each call of
     /// the decoder.
@@ -114,6 +116,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             records: 0,
             first_record: 0,
             wanted: 0..u64::MAX,
+            again: 0,
             density: Density::default(),
             added_bytes: (0, 0),
         }
@@ -133,6 +136,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     pub(crate) fn begin_object(&mut self, object: &Object) {
         self.len = 0;
         self.wanted = 0..u64::MAX;
+        self.again = 0;
         self.jump_to(0, 0);
         self.object.position = BatchPosition {
             object_number: object.ordinal,
@@ -227,6 +231,21 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         let first_record = &mut self.object.position.first_record;
         *first_record = wanted.start.max(*first_record);
         self.wanted = wanted;
+    }
+
+    /// The next records of the object came before, as many as this: they are counted, and dropped.
+    pub(crate) fn drop_again(&mut self, records: u64) {
+        self.again = records;
+    }
+
+    /// A number that grows with each record that is not dropped because it came before.
+    pub(crate) fn counted(&self) -> u64 {
+        self.records + self.again
+    }
+
+    /// Moves on in the object without a chunk: its records come from the cache.
+    pub(crate) fn pass(&mut self, bytes: u64) {
+        self.position += bytes;
     }
 
     /// Estimate of the bytes of input after the chunk that fill the batch. `None` for a batch

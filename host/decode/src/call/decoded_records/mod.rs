@@ -114,8 +114,16 @@ impl LengthRule {
 }
 
 impl DecodedRecords {
+    /// No record yet, of a decoder with these fields. Who fills the columns has checked them.
+    pub fn of_fields(fields: &Arc<[Field]>) -> Self {
+        let mut records = Self::default();
+        records.set_fields(fields);
+        records.clear();
+        records
+    }
+
     /// Removes all records. The fields and the allocated memory stay.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.errors.clear();
         self.columns.iter_mut().for_each(Column::clear);
         self.payload.clear();
@@ -142,7 +150,7 @@ impl DecodedRecords {
     ///
     /// # Errors
     /// The payload has no room for the values. The records are removed then.
-    pub(crate) fn add_fields(&mut self, added: &[AddedValue], first: u64) -> Result<(), Fault> {
+    pub fn add_fields(&mut self, added: &[AddedValue], first: u64) -> Result<(), Fault> {
         let (own, records) = (self.fields.len(), self.records);
         self.columns.resize_with(own + added.len(), Column::default);
         if added.is_empty() || records == 0 {
@@ -190,7 +198,7 @@ impl DecodedRecords {
     }
 
     /// Removes the records of the call in these ranges, which are in order.
-    pub(crate) fn remove(&mut self, ranges: &[Range<usize>]) {
+    pub fn remove(&mut self, ranges: &[Range<usize>]) {
         for column in &mut self.columns {
             column.remove(ranges);
         }

@@ -1,0 +1,193 @@
+"""The cache of records: all is as without it, and what is in it is neither decoded nor fetched again."""
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+
+import pipemill
+import pytest
+from bucket import bucket  # noqa: F401 (a fixture)
+from counting import counted  # noqa: F401 (a fixture)
+from drift import rows_of
+from e2e import PATIENCE, run
+from killing import kill_hosts
+from test_cache import FORMATS, blocks, csv, data, fill, large, made, printed, program, records  # noqa: F401
+
+pytest.importorskip("numpy")
+
+
+def cached(path, /, **source):
+    return {**source, "cache": {"path": str(path), "size": "1GiB", "of": "records"}}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "data"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_records_and_states_are_the_same(folder, tmp_path, format):
+    fill(folder, format)
+    plain, decoder = {"folder": str(folder)}, format.split(".")[0]
+    source = cached(tmp_path / "cache", **plain)
+    for how in (
+        {"epochs": 3},
+        {"workers": 2, "epochs": 2},
+        {"batch": 100, "epochs": 2},
+        {"batch": 100, "workers": 2, "shuffle": {"seed": 1, "window": 500}, "epochs": 2},
+        {"shuffle": 7, "epochs": 2, "add_fields": ["__object__"]},
+    ):
+        assert records(source, decoder, **how) == records(plain, decoder, **how)
+    options = {"header": "true"} if decoder == "csv" else None
+    for first, second in ((source, plain), (plain, source)):
+        with pipemill.open(first, decoder, options=options, batch=100, timeout=PATIENCE) as stream:
+            count = sum(len(next(stream)) for _ in range(5))
+            state = json.loads(json.dumps(stream.state_dict()))
+        assert records(second, decoder, batch=100, state=state)[0] == records(plain, decoder)[0][count:]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_blocks_of_an_index_are_kept(folder, tmp_path, format):
+    fill(folder, format)
+    decoder = format.split(".")[0]
+    index = made(folder, tmp_path / "x.index", decoder)
+    source = cached(tmp_path / "cache", index=str(index))
+    how = {"batch": 100, "shuffle": {"seed": 3, "blocks": "64KiB"}, "add_fields": ["__index__"]}
+    whole = records(index, epochs=3, **how)
+    assert records(source, epochs=3, **how) == whole
+    assert records(source, workers=2, epochs=3, **how) == whole
+    skipping = {**source, "skip": [3, "10-500"]}
+    assert records(skipping, epochs=2, **how) == records({"index": str(index), "skip": [3, "10-500"]}, epochs=2, **how)
+    shards = {**how, "batch": 64, "shuffle": {**how["shuffle"], "shards": 4}}
+    assert records(source, epochs=2, **shards) == records(index, epochs=2, **shards)
+    assert records(source) == records(index)
+
+
+def rows(source, decoder, options):
+    with pipemill.open(source, decoder, options=options, timeout=PATIENCE) as stream:
+        return [str(row) for batch in stream for row in rows_of(batch)]
+
+
+def test_what_changes_records_has_others(folder, tmp_path):
+    fill(folder, "csv")
+    plain = {"folder": str(folder)}
+    source = cached(tmp_path / "cache", **plain)
+    for _ in range(2):
+        for options in ({"header": "true"}, {"header": "false"}, {"header": "true", "columns": "b"}):
+            assert rows(source, "csv", options) == rows(plain, "csv", options)
+        for changed in ({}, {"compression": "none"}, {"wrap": "recordio"}):
+            decoder = "recordio" if "wrap" in changed else "lines"
+            assert rows(source | changed, decoder, None) == rows(plain | changed, decoder, None)
+        (folder / "1.csv").write_bytes(csv(9))
+
+
+def test_an_object_with_an_error_is_decoded_in_each_epoch(folder, tmp_path):
+    fill(folder, "csv")
+    (folder / "1.csv").write_bytes(csv(1) + b"1,2,3\n" + csv(2))
+    plain = {"folder": str(folder)}
+    for epochs in (1, 3):
+        bad = [tmp_path / f"{epochs}-{name}.jsonl" for name in ("plain", "cached")]
+        for source, file in zip((plain, cached(tmp_path / "cache", **plain)), bad):
+            config = tmp_path / "x.toml"
+            text = json.dumps(source["cache"]) if "cache" in source else None
+            table = "" if text is None else f', cache = {{ path = "{tmp_path}/cache", size = "1GiB", of = "records" }}'
+            config.write_text(
+                f'[[channel]]\nname = "train"\ndecoder = "csv"\noptions = {{ header = "true" }}\nquarantine = "{file}"\non_error = "quarantine"\n'
+                f'source = {{ folder = "{folder}", epochs = {epochs}{table} }}\n'
+            )
+            checked = run("config", "check", config)
+            assert checked.returncode == 0, checked.stderr.decode()
+            script = "import pipemill\nfor _ in pipemill.connect('train'): pass"
+            finished = run("run", "--config", config, "--", os.environ.get("PIPEMILL_PYTHON", "python3"), "-c", script)
+            assert finished.returncode == 0, finished.stderr.decode()
+        lines = [[json.loads(line)["offset"] for line in file.read_text().splitlines()] for file in bad]
+        # Each place once a run.
+        assert lines[0] == lines[1] and len(lines[0]) == 1
+
+
+def test_what_is_in_the_cache_is_not_fetched(counted, data, tmp_path):  # noqa: F811
+    size = large(data)
+    source = cached(tmp_path / "cache", s3=f"{counted.bucket}/", concurrency=1, part_size="64KiB")
+    expected = b"".join((data / name).read_bytes() for name in sorted(path.name for path in data.iterdir()))
+    assert printed(source) == expected
+    assert counted.taken()[1] >= size
+    assert printed(source, epochs=2) == 2 * expected
+    # When the run begins, some requests are under way before it is known what is in the cache.
+    assert counted.taken()[1] < size / 2
+    index = made(f"{counted.bucket}/", tmp_path / "x.index", "lines")
+    how = {"batch": 1000, "shuffle": {"seed": 3, "blocks": "1MiB"}}
+    source = cached(tmp_path / "cache", index=str(index), concurrency=1, part_size="64KiB")
+    whole = records(index, epochs=1, **how)
+    assert records(source, **how) == whole
+    counted.taken()
+    assert records(source, **how) == whole
+    assert counted.taken()[1] < size / 2
+    # What is damaged is fetched then.
+    for path in blocks(tmp_path / "cache"):
+        os.truncate(path, path.stat().st_size // 2)
+    assert records(source, **how) == whole
+    assert counted.taken()[1] >= size
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_of_a_killed_process_is_believed(folder, tmp_path, seed):
+    large(folder)
+    cache, numbers = tmp_path / "cache", random.Random(seed)
+    source = cached(cache, folder=str(folder))
+    wanted = numbers.randrange(1, 5)
+    with contextlib.suppress(pipemill.PipemillError):
+        with pipemill.open(source, "lines", epochs=50, timeout=PATIENCE) as stream:
+            for _ in stream:
+                if len(blocks(cache)) >= wanted:
+                    kill_hosts()
+    left = [path for path in cache.glob("v1/**/*") if path.is_file()]
+    assert {path.name for path in left} - {path.name for path in blocks(cache)} <= {"usage", "claims"}
+    # A power failure may leave files with any content.
+    for path in blocks(cache):
+        if numbers.random() < 0.4:
+            os.truncate(path, numbers.randrange(path.stat().st_size))
+        elif numbers.random() < 0.6:
+            with open(path, "r+b") as torn:
+                torn.seek(numbers.randrange(path.stat().st_size))
+                torn.write(numbers.randbytes(100))
+    expected = b"".join((folder / f"{seed}.txt").read_bytes() for seed in range(6))
+    assert printed(source) == expected
+    assert printed(source) == expected
+
+
+def test_a_full_disk_costs_the_cache_and_not_the_run(folder, tmp_path):
+    large(folder)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "none", cache], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    try:
+        command = program(cached(cache, folder=str(folder)), epochs=2)
+        finished = subprocess.run(command, capture_output=True, timeout=PATIENCE)
+        log = finished.stderr.decode()
+        assert finished.returncode == 0, log
+        assert log.count("can't be written") == 1 and "make room on its disk" in log, log
+        assert finished.stdout == 2 * b"".join((folder / f"{seed}.txt").read_bytes() for seed in range(6))
+    finally:
+        subprocess.run(["umount", cache], check=True)
+
+
+def test_a_folder_of_others_is_refused(folder, tmp_path):
+    fill(folder, "csv")
+    (tmp_path / "cache").mkdir(mode=0o700)
+    os.chmod(tmp_path / "cache", 0o777)
+    with pytest.raises(pipemill.PipemillError, match="only this user may write to.*chmod go-w"):
+        records(cached(tmp_path / "cache", folder=str(folder)), "lines")
+
+
+def test_bytes_of_files_are_not_kept(folder, tmp_path):
+    (tmp_path / "x.toml").write_text(
+        f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ folder = "{folder}", cache = {{ path = "c", size = "1GiB" }} }}\n'
+    )
+    checked = run("config", "check", tmp_path / "x.toml")
+    assert checked.returncode == 64 and b'set of = "records"' in checked.stderr, checked.stderr.decode()
