@@ -85,6 +85,7 @@ impl BenchDecoder {
             workers: Workers::new(workers),
             inflates_in_background: false,
             observers: Vec::new(),
+            cache: None,
         };
         let mut sink = RingSink::new(ring.clone(), "bench", batch);
         let stats = ChannelStats::default();

@@ -29,7 +29,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         if self.in_place {
             self.leave_batch_memory();
         }
-        self.prefers_copying = true;
+        self.input.prefers_copying = Some(true);
     }
 
     /// Moves the chunk to the private buffer.
