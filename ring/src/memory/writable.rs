@@ -145,7 +145,7 @@ impl RingMemory {
         use std::os::fd::AsRawFd;
         let path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
         let fd = std::fs::File::open(path).expect("it can be read").into();
-        self.file = Arc::new(SharedFile { fd, bytes: self.file.bytes });
+        self.file = Arc::new(SharedFile { fd, bytes: self.file.bytes, most: self.file.most });
     }
 }
 

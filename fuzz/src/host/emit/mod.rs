@@ -122,5 +122,6 @@ fn channel(plugin: &Plugin, source: Objects) -> Channel {
         inflates_in_background: false,
         workers: Workers::new(1),
         observers: Vec::new(),
+        cache: None,
     }
 }
