@@ -11,7 +11,7 @@ except ImportError:  # Python before 3.11: mypy brings it.
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: Crates that only tests need fast; decoders use highway and simdutf8 as WebAssembly.
-OF_TESTS = {"brotli", "highway", "sha2", "simdutf8", "strsim"}
+OF_TESTS = {"libfuzzer-sys", "brotli", "highway", "sha2", "simdutf8", "strsim"}
 
 
 def profiles(folder):
