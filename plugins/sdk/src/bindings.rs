@@ -2046,7 +2046,7 @@ pub mod exports {
         }
         pub mod decoder0_2_0 {
             /// Optional: a decoder that exports it gets chunks without a copy. They lie in a window of its
-            /// memory, into which the host maps the memory that its consumers read.
+            /// memory, into which the host maps the memory that they are read into.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod window {
                 #[used]
