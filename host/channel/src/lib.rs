@@ -5,8 +5,9 @@
 //! `shuffle`, a window between batch and sink changes the order of the records. `workers` decode
 //! several objects at the same time. A `mix` draws its records from several channels. `errors`
 //! decides about bytes that can't be decoded. `stats` counts what the channel does and notifies its
-//! observers. `record_cache` keeps what the decoder makes. `resume` is the place to resume at, `run_context` has the parts of a channel that
-//! runs, and `epoch_end` ends an epoch. `record_bytes` measures a channel's first records.
+//! observers. `record_cache` keeps what the decoder makes. `resume` is the place to resume at,
+//! `run_context` has the parts of a channel that runs, and `epoch_end` ends an epoch.
+//! `record_bytes` measures a channel's first records.
 
 #![forbid(unsafe_code)]
 

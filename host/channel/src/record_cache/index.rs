@@ -110,7 +110,8 @@ pub(super) fn write_end(to: &mut Vec<u8>, end: &CallEnd) {
     }
 }
 
-/// Reads what was written, the end of a call before its records. Each function returns `None` if it was something else.
+/// Reads what was written, the end of a call before its records. Each function returns `None` if it
+/// was something else.
 pub(super) struct IndexReader<'a>(pub(super) &'a [u8]);
 
 impl IndexReader<'_> {

@@ -137,8 +137,8 @@ pub(crate) static CACHE_OF: Choice<CacheOf> = Choice {
     name: "of",
     words: &[("bytes", CacheOf::Bytes), ("records", CacheOf::Records)],
     default: CacheOf::Bytes,
-    doc: "What is kept: `bytes` are those of objects in S3, as they are stored; `records` are [what \
-          the decoder has made](s3.md#records-in-the-cache) of objects in S3 or of files.",
+    doc: "What is kept: `bytes` are those of objects in S3, as they are stored; `records` are \
+          [what the decoder has made](s3.md#records-in-the-cache) of objects in S3 or of files.",
 };
 
 pub(crate) static CACHE_TABLE: Table =

@@ -1,5 +1,5 @@
-//! A thousand hosts that divide the blocks of an index: each computes its own part. All have equally
-//! many records, and none reads many more bytes than those of its records.
+//! A thousand hosts that divide the blocks of an index: each computes its own part. All have
+//! equally many records, and none reads many more bytes than those of its records.
 //!
 //! With `PIPEMILL_HOSTS=FILE`, the hosts of a million objects are simulated, and the figures are
 //! written to the file as JSON: the table and the picture of docs/the-index.md.
