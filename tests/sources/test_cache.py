@@ -178,13 +178,8 @@ def test_processes_at_once_fetch_each_byte_once(counted, data, tmp_path):  # noq
     assert counted.taken()[1] == size
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_nothing_of_a_killed_process_is_believed(counted, data, tmp_path, seed):  # noqa: F811
-    large(data)
-    cache = tmp_path / "cache"
-    source = cached(cache, s3=f"{counted.bucket}/")
-    numbers = random.Random(seed)
-    wanted = numbers.randrange(1, 12)
+def kill_while_filled(source, cache, wanted):
+    """Kills the host once the cache has so many blocks. Nothing half done has the name of a block."""
     with contextlib.suppress(pipemill.PipemillError):
         with pipemill.open(source, "lines", epochs=50, timeout=PATIENCE) as stream:
             for _ in stream:
@@ -192,14 +187,28 @@ def test_nothing_of_a_killed_process_is_believed(counted, data, tmp_path, seed):
                     kill_hosts()
     left = [path for path in cache.glob("v1/**/*") if path.is_file()]
     assert {path.name for path in left} - {path.name for path in blocks(cache)} <= {"usage", "claims"}
-    # A power failure may leave files with any content.
+
+
+def tear(cache, numbers, cut, written):
+    """A power failure may leave files with any content: of these parts of them, one is cut, and one is written to."""
     for path in blocks(cache):
-        if numbers.random() < 0.3:
+        if numbers.random() < cut:
             os.truncate(path, numbers.randrange(path.stat().st_size))
-        elif numbers.random() < 0.3:
+        elif numbers.random() < written:
             with open(path, "r+b") as torn:
                 torn.seek(numbers.randrange(path.stat().st_size))
                 torn.write(numbers.randbytes(100))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_of_a_killed_process_is_believed(counted, data, tmp_path, seed):  # noqa: F811
+    large(data)
+    cache = tmp_path / "cache"
+    source = cached(cache, s3=f"{counted.bucket}/")
+    numbers = random.Random(seed)
+    wanted = numbers.randrange(1, 12)
+    kill_while_filled(source, cache, wanted)
+    tear(cache, numbers, 0.3, 0.3)
     expected = b"".join((data / f"{seed}.txt").read_bytes() for seed in range(6))
     assert printed(source) == expected
     counted.taken()

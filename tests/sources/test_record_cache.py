@@ -1,6 +1,5 @@
 """The cache of records: all is as without it, and what is in it is neither decoded nor fetched again."""
 
-import contextlib
 import json
 import os
 import random
@@ -12,8 +11,20 @@ from bucket import bucket  # noqa: F401 (a fixture)
 from counting import counted  # noqa: F401 (a fixture)
 from drift import rows_of
 from e2e import PATIENCE, run
-from killing import kill_hosts
-from test_cache import FORMATS, blocks, csv, data, fill, large, made, printed, program, records  # noqa: F401
+from test_cache import data  # noqa: F401 (a fixture)
+from test_cache import (
+    FORMATS,
+    blocks,
+    csv,
+    fill,
+    kill_while_filled,
+    large,
+    made,
+    printed,
+    program,
+    records,
+    tear,
+)
 
 pytest.importorskip("numpy")
 
@@ -139,21 +150,8 @@ def test_nothing_of_a_killed_process_is_believed(folder, tmp_path, seed):
     cache, numbers = tmp_path / "cache", random.Random(seed)
     source = cached(cache, folder=str(folder))
     wanted = numbers.randrange(1, 5)
-    with contextlib.suppress(pipemill.PipemillError):
-        with pipemill.open(source, "lines", epochs=50, timeout=PATIENCE) as stream:
-            for _ in stream:
-                if len(blocks(cache)) >= wanted:
-                    kill_hosts()
-    left = [path for path in cache.glob("v1/**/*") if path.is_file()]
-    assert {path.name for path in left} - {path.name for path in blocks(cache)} <= {"usage", "claims"}
-    # A power failure may leave files with any content.
-    for path in blocks(cache):
-        if numbers.random() < 0.4:
-            os.truncate(path, numbers.randrange(path.stat().st_size))
-        elif numbers.random() < 0.6:
-            with open(path, "r+b") as torn:
-                torn.seek(numbers.randrange(path.stat().st_size))
-                torn.write(numbers.randbytes(100))
+    kill_while_filled(source, cache, wanted)
+    tear(cache, numbers, 0.4, 0.6)
     expected = b"".join((folder / f"{seed}.txt").read_bytes() for seed in range(6))
     assert printed(source) == expected
     assert printed(source) == expected

@@ -177,7 +177,7 @@ pub(crate) fn objects(
         }
         let mut of_object = found.get(number).cloned().unwrap_or_default();
         if object.points.is_inflated() {
-            // Without a point, all before the place would be inflated for what is behind it.
+            // Without a seek point, all bytes before the place would have to be decompressed.
             of_object.places.retain_mut(|place| match object.points.before(place.offset) {
                 Some(point) => {
                     place.inflate = point.to_bytes().into();

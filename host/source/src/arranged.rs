@@ -28,7 +28,7 @@ pub(crate) enum Arranged {
 
 /// The order of all blocks in an epoch.
 pub(crate) struct ShuffledBlocks {
-    /// What the order depends on, besides the list.
+    /// What the order depends on, in addition to the list.
     key: (Option<u64>, u32, u64),
     /// The blocks in the order of the list.
     blocks: Vec<Stored>,

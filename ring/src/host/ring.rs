@@ -29,8 +29,8 @@ const MAX_UNSENT_ENDS: usize = 64;
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
-/// After so many batches, one more slot than were needed is reserved: a run that goes on for long
-/// has all of its memory soon, and does not find out late that it can't have it.
+/// Each time this many batches have begun, one more slot is reserved, whether it is needed or not.
+/// So a long run soon has all of its memory, or learns early that it can't have it.
 const BATCHES_PER_RESERVED_SLOT: usize = 16;
 
 /// A channel's ring. One thread takes memory and grants it, other threads may fill what it took,

@@ -31,8 +31,8 @@ const MADV_COLLAPSE: i32 = 25;
 const USUAL_TIME: Duration = Duration::from_micros(500);
 /// Extra time of the processor that the huge pages of one request may take.
 const MAX_DELAY: Duration = Duration::from_millis(1);
-/// A request that takes so many times as long by the clock, since it waits for the kernel or since
-/// other threads have the processor, is late, too.
+/// A request is late, too, if it takes this many times as long by the clock. It may wait for the
+/// kernel, or other threads may have the processor.
 const MAX_WAITING: u32 = 16;
 
 /// The time that a request for huge pages takes.

@@ -45,8 +45,8 @@ fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
 }
 
 /// The ring's memory in the host: writable here, sealed for everybody else. It is reserved from its
-/// start on, as far as it has been needed: most of the time that a host takes to start would be for
-/// pages that a small input never needs.
+/// start on, as far as slots have been used. To reserve all of it would be most of the time that a
+/// host takes to start, and a small input never needs most of it.
 pub(crate) struct RingMemory {
     file: Arc<SharedFile>,
     map: Mapping,

@@ -1,4 +1,4 @@
-//! What is stored of a call of the decoder, besides the bytes of its records. Numbers are
+//! What is stored of a call of the decoder, except for the bytes of its records. Numbers are
 //! little-endian. In the cache, all values of a call lie in its payload.
 
 use std::collections::BTreeMap;

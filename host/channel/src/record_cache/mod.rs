@@ -10,7 +10,7 @@
 //! came from the cache already are dropped.
 //!
 //! - `identity`: all that the records of an object depend on.
-//! - `index`: what is stored of a call, besides the bytes of its records.
+//! - `index`: what is stored of a call, except for the bytes of its records.
 //! - `recorder`: stores the calls of a decoder.
 //! - `replay`: takes stored calls in place of a decoder's.
 

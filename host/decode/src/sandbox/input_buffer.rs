@@ -67,11 +67,6 @@ impl InputBuffer {
         list.resize(bytes, 0);
         self.memory = Memory::Heap(list);
     }
-
-    /// Moves the bytes in this range to the start.
-    pub fn move_to_start(&mut self, range: Range<usize>) {
-        self.as_mut().copy_within(range, 0);
-    }
 }
 
 impl AsRef<[u8]> for InputBuffer {

@@ -171,7 +171,7 @@ fn a_long_chunk_in_a_buffer_that_grows_lies_in_the_window() {
     larger.expect_err("more bytes than were announced are copied");
 }
 
-/// Beside a decoder that checks its chunks, one writes to all of them: only it sees that.
+/// One decoder checks its chunks, and another one writes to all of them: only the latter sees that.
 #[test]
 fn a_buffer_and_the_slots_of_a_ring_take_turns_in_the_window() {
     let engine = engine();

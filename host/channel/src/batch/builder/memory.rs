@@ -150,7 +150,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         let (at, len) = (self.at, self.len);
         let input = self.input.buffer_mut();
         if at > 0 {
-            input.move_to_start(at..at + len);
+            input.as_mut().copy_within(at..at + len, 0);
         }
         input.hold(len + want, len);
         self.at = 0;
