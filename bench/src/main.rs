@@ -3,7 +3,7 @@
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
 //! to run (`decode`, `fifo`, `python`, `tables`, `s3`, `latency`, `shuffle`, `batches`, `resume`,
-//! `operate`, `loaders`). Without arguments, all except for `loaders` run.
+//! `index`, `operate`, `loaders`). Without arguments, all except for `loaders` run.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
 //! `make bench-peers`, and `pipemill-bench stages` is what `make bench-stages` profiles.
@@ -15,6 +15,7 @@ mod data;
 mod decode;
 mod fifo;
 mod host;
+mod index;
 mod latency;
 mod loaders;
 mod native;
@@ -75,6 +76,9 @@ fn main() -> Result<()> {
     }
     if wanted("resume") {
         resume::measure(&paths, &mut report)?;
+    }
+    if wanted("index") {
+        index::measure(&paths, &mut report)?;
     }
     if wanted("operate") {
         operate::measure(&paths, &mut report)?;

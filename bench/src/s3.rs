@@ -21,12 +21,12 @@ use crate::host::{BenchDecoder, Ran};
 use crate::report::{BenchPaths, Report};
 use crate::{in_turns, median};
 
-const BUCKET: &str = "bench-bucket";
+pub const BUCKET: &str = "bench-bucket";
 /// Requests at once for connections that are as slow as those of S3. They fill the line, but leave
 /// CPU time for the server and the proxy, which run on the same machine.
-const CONNECTIONS: usize = 8;
+pub const CONNECTIONS: usize = 8;
 /// The time to the first byte of S3.
-const LATENCY: Duration = Duration::from_millis(30);
+pub const LATENCY: Duration = Duration::from_millis(30);
 /// The number of rounds if one round takes seconds.
 const FEW: usize = 3;
 
@@ -81,7 +81,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
 
 /// Makes one object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB. They all contain only complete
 /// records.
-fn objects(paths: &BenchPaths) -> Result<PathBuf> {
+pub fn objects(paths: &BenchPaths) -> Result<PathBuf> {
     let folder = paths.dir.join("s3");
     let bucket = folder.join(BUCKET);
     if bucket.join("ready").exists() {
