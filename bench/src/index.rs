@@ -1,7 +1,8 @@
 //! Reading with an index: the time to the first batch of a million objects and of a run that goes
 //! on inside of a compressed file; orders of blocks compared with the order of the data, from files
-//! and from S3 with its latency; records by their numbers compared with the same in their order;
-//! and making an index compared with counting the records.
+//! and from S3 with its latency; objects in S3 from the cache compared with the same as files;
+//! records by their numbers compared with the same in their order; and making an index compared
+//! with counting the records.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +20,7 @@ use crate::data::{self, Format};
 use crate::latency::{KillOnDrop, connect};
 use crate::python::words;
 use crate::report::{BenchPaths, Report};
-use crate::s3::{BUCKET, CONNECTIONS, LATENCY, objects};
+use crate::s3::{BUCKET, CONNECTIONS, LATENCY, keys, objects};
 use crate::{ROUNDS, in_turns, median};
 
 /// Folders of the list of a million objects, and files in each of them.
@@ -36,6 +37,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     resume(paths, report)?;
     from_files(paths, report)?;
     from_s3(paths, report)?;
+    from_cache(paths, report)?;
     by_number(paths, report)?;
     making(paths, report)
 }
@@ -245,6 +247,35 @@ fn from_s3(paths: &BenchPaths, report: &mut Report) -> Result<()> {
         let bytes = Index::read(&index)?.header.bytes as f64 / 1e9;
         let name = format!("S3, 30 ms, {prefix}, blocks of 8 MiB");
         compare(paths, report, &name, &source, bytes, 0.9)?;
+    }
+    Ok(())
+}
+
+/// Objects in S3 that are in the cache, compared with the same objects as local files.
+fn from_cache(paths: &BenchPaths, report: &mut Report) -> Result<()> {
+    let folder = objects(paths)?;
+    let server = S3s::start_open(&folder);
+    let cache = tempfile::tempdir_in(&paths.dir)?;
+    let decoder = "\ndecoder = \"tfrecord\"";
+    for prefix in ["one/", "many/"] {
+        let local = folder.join(BUCKET).join(prefix);
+        let bytes = keys(paths, prefix)?.iter().map(|(_, bytes)| bytes).sum::<u64>() as f64 / 1e9;
+        let remote = format!(
+            "s3 = \"s3://{BUCKET}/{prefix}\", endpoint = \"{}\", region = \"us-east-1\", \
+             anonymous = true, cache = {{ path = {:?}, size = \"8GiB\" }}",
+            server.endpoint(),
+            cache.path()
+        );
+        let local = format!("folder = {local:?}");
+        let mut counts = (0, 0);
+        // The first round, which is not counted, fills the cache.
+        let (cached, files) = in_turns(
+            || all_records(paths, &remote, decoder, &mut counts.0),
+            || all_records(paths, &local, decoder, &mut counts.1),
+        )?;
+        ensure!(counts.0 == counts.1 && counts.0 > 0, "{prefix}: {counts:?} records");
+        let name = format!("S3, {prefix}, from the cache");
+        report.rate(name, bytes / cached, "GB/s", "as local files", bytes / files, Some(0.9));
     }
     Ok(())
 }

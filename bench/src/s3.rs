@@ -242,7 +242,8 @@ fn memory(paths: &BenchPaths, target: &Target, report: &mut Report) -> Result<()
     Ok(())
 }
 
-fn keys(paths: &BenchPaths, prefix: &str) -> Result<Vec<(String, u64)>> {
+/// The keys of the objects with a prefix, and their sizes.
+pub fn keys(paths: &BenchPaths, prefix: &str) -> Result<Vec<(String, u64)>> {
     let mut keys = Vec::new();
     for entry in std::fs::read_dir(paths.dir.join("s3").join(BUCKET).join(prefix))? {
         let entry = entry?;

@@ -253,7 +253,7 @@ fn read<T: DataType>(
 ) -> Result<(Vec<T::T>, Levels)> {
     let reader = group.get_column_reader(column)?;
     let mut reader = get_typed_column_reader::<T>(reader);
-    let (mut values, mut levels, mut read) = (Vec::new(), Levels::default(), 0);
+    let (mut values, mut levels, mut read) = (Vec::with_capacity(rows), Levels::default(), 0);
     while read < rows {
         let defined = Some(&mut levels.defined);
         let repeated = Some(&mut levels.repeated);

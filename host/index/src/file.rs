@@ -28,10 +28,9 @@ use crate::columns::{read_objects, schema, write_objects};
 use crate::error::IndexError;
 use crate::header::VERSIONS;
 use crate::new_file::NewFile;
+use crate::objects::PART;
 use crate::{Header, Index, Objects};
 
-/// Number of objects of a row group.
-const GROUP: usize = 1 << 16;
 /// The first bytes of a Parquet file.
 const MAGIC: &[u8] = b"PAR1";
 /// The first bytes of the seal.
@@ -92,8 +91,8 @@ impl Index {
         let mut writer = SerializedFileWriter::new(writer, schema, properties)?;
         writer.write_all(&[0; SEAL_BYTES])?;
         let count = self.objects.count();
-        for from in (0..count).step_by(GROUP) {
-            let range = from..count.min(from + GROUP);
+        for from in (0..count).step_by(PART) {
+            let range = from..count.min(from + PART);
             write_objects(writer.next_row_group()?, &self.objects, range, objects_only)?;
         }
         Ok(writer.into_inner()?)

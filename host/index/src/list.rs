@@ -40,25 +40,31 @@ impl KnownObjects for IndexedList {
     }
 
     fn short_name(&self, number: u64) -> Option<&str> {
-        self.object(number).map(|object| object.name)
+        self.index.objects.name(usize::try_from(number).ok()?)
     }
 
     fn size(&self, number: u64) -> u64 {
-        self.object(number).map_or(0, |object| object.size)
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        self.index.objects.size(number).unwrap_or(0)
     }
 
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
-        let Some(object) = self.object(number) else { return Vec::new() };
-        let mut blocks = vec![Block::rest(0, 0, 0, object.records)];
+        let mut blocks = Vec::new();
+        self.each_block(number, bytes, &mut |block| blocks.push(block));
+        blocks
+    }
+
+    fn each_block(&self, number: u64, bytes: u64, with: &mut dyn FnMut(Block)) {
+        let Some(object) = self.object(number) else { return };
+        let mut last = Block::rest(0, 0, 0, object.records);
         for place in object.places {
-            let Some(last) = blocks.last_mut() else { break };
             if place.offset - last.offset < bytes || place.record == last.record {
                 continue;
             }
-            *last = last.up_to(place.offset, place.record);
-            blocks.push(Block::rest(place.offset, place.header, place.record, object.records));
+            with(last.up_to(place.offset, place.record));
+            last = Block::rest(place.offset, place.header, place.record, object.records);
         }
-        blocks
+        with(last);
     }
 
     /// An object may have many places, so they are not looked at one by one.
@@ -106,8 +112,12 @@ impl KnownObjects for IndexedList {
     }
 
     fn records(&self, number: u64) -> Option<u64> {
-        let object = self.object(number).filter(|_| !self.index.header.objects_only);
-        object.map(|object| object.records)
+        let records = self.index.objects.records_of(usize::try_from(number).ok()?);
+        records.filter(|_| !self.index.header.objects_only)
+    }
+
+    fn total_records(&self) -> u64 {
+        self.index.objects.records()
     }
 
     fn first_record(&self, number: u64) -> u64 {

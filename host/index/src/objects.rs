@@ -31,9 +31,22 @@ pub struct IndexedObject<'a> {
     pub places: &'a [Place],
 }
 
+/// Number of objects of a part of the list, and of a row group of the file.
+pub(crate) const PART: usize = 1 << 16;
+
 /// The objects of an index, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
+    /// All parts but the last have [`PART`] objects. So a list that several threads read is put
+    /// together without a copy.
+    parts: Vec<Part>,
+}
+
+/// Objects that follow each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Part {
+    /// Number of records of all parts before.
+    first_record: u64,
     /// Names and identities, one after the other.
     texts: String,
     /// For each object, the ends of its name and of its identity in `texts`.
@@ -46,107 +59,47 @@ pub struct Objects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Numbers {
     size: u64,
-    /// Number of records of this object and of all before it.
+    /// Number of records of this object and of all before it in its part.
     records_end: u64,
     errors: u64,
-    /// Number of places of this object and of all before it.
+    /// Number of places of this object and of all before it in its part.
     places_end: usize,
 }
 
-impl Objects {
-    /// Number of objects.
-    pub fn count(&self) -> usize {
+impl Part {
+    fn count(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The object with this number, from 0. `None` if there are fewer.
-    pub fn get(&self, number: usize) -> Option<IndexedObject<'_>> {
-        let Numbers { size, records_end, errors, places_end } = *self.numbers.get(number)?;
-        let [name_end, identity_end] = self.ends[number];
-        let before = number.checked_sub(1);
-        let begin = before.map_or(0, |before| self.ends[before][1]);
-        let first_place = before.map_or(0, |before| self.numbers[before].places_end);
-        Some(IndexedObject {
-            name: &self.texts[begin..name_end],
+    fn name(&self, at: usize) -> &str {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before][1]);
+        &self.texts[begin..self.ends[at][0]]
+    }
+
+    /// Number of records of all objects before this one in the part.
+    fn records_before(&self, at: usize) -> u64 {
+        at.checked_sub(1).map_or(0, |before| self.numbers[before].records_end)
+    }
+
+    fn records(&self) -> u64 {
+        self.records_before(self.count())
+    }
+
+    fn object(&self, at: usize) -> IndexedObject<'_> {
+        let Numbers { size, records_end, errors, places_end } = self.numbers[at];
+        let [name_end, identity_end] = self.ends[at];
+        let first_place = at.checked_sub(1).map_or(0, |before| self.numbers[before].places_end);
+        IndexedObject {
+            name: self.name(at),
             identity: &self.texts[name_end..identity_end],
             size,
-            records: records_end - self.first_record(number),
+            records: records_end - self.records_before(at),
             errors,
             places: &self.places[first_place..places_end],
-        })
-    }
-
-    /// All objects.
-    pub fn iter(&self) -> impl Iterator<Item = IndexedObject<'_>> {
-        (0..self.count()).filter_map(|number| self.get(number))
-    }
-
-    /// Number of records of all objects.
-    pub fn records(&self) -> u64 {
-        self.first_record(self.count())
-    }
-
-    /// Number of records of all objects before the one with this number.
-    pub fn first_record(&self, number: usize) -> u64 {
-        let before = number.checked_sub(1).and_then(|before| self.numbers.get(before));
-        before.map_or(0, |before| before.records_end)
-    }
-
-    /// Stored bytes of all objects.
-    pub fn bytes(&self) -> u64 {
-        self.numbers.iter().fold(0, |sum, one| sum.saturating_add(one.size))
-    }
-
-    /// Number of places of all objects.
-    pub fn places(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Bytes that they take in memory.
-    pub fn memory(&self) -> u64 {
-        let inflate: usize = self.places.iter().map(|place| place.inflate.len()).sum();
-        let fixed = size_of::<[usize; 2]>() + size_of::<Numbers>();
-        let places = self.places.len() * size_of::<Place>();
-        (self.texts.len() + self.count() * fixed + places + inflate) as u64
-    }
-
-    /// Makes room for this many more objects, whose names and identities have `texts` bytes.
-    pub(crate) fn reserve(&mut self, objects: usize, texts: usize) {
-        self.texts.reserve(texts);
-        self.ends.reserve(objects);
-        self.numbers.reserve(objects);
-    }
-
-    /// All of these objects, one list after the other.
-    pub(crate) fn joined(mut lists: Vec<Self>) -> Self {
-        if lists.len() == 1 {
-            return lists.pop().unwrap_or_default();
         }
-        let mut all = Self::default();
-        let sum = |count: fn(&Self) -> usize| lists.iter().map(count).sum();
-        all.reserve(sum(Self::count), sum(|one| one.texts.len()));
-        all.places.reserve(sum(Self::places));
-        lists.into_iter().for_each(|list| all.append(list));
-        all
     }
 
-    /// Adds all of these objects.
-    fn append(&mut self, others: Self) {
-        let Self { texts, ends, numbers, places } = others;
-        let (text, place, record) = (self.texts.len(), self.places.len(), self.records());
-        self.texts.push_str(&texts);
-        self.ends.extend(ends.into_iter().map(|ends| ends.map(|end| text + end)));
-        let moved = |one: Numbers| Numbers {
-            records_end: record.saturating_add(one.records_end),
-            places_end: place + one.places_end,
-            ..one
-        };
-        self.numbers.extend(numbers.into_iter().map(moved));
-        self.places.extend(places);
-    }
-
-    /// Adds an object.
-    pub fn push(&mut self, object: IndexedObject<'_>) {
+    fn push(&mut self, object: IndexedObject<'_>) {
         let IndexedObject { name, identity, size, records, errors, places } = object;
         self.texts.push_str(name);
         let name_end = self.texts.len();
@@ -156,5 +109,125 @@ impl Objects {
         let places_end = self.places.len();
         let records_end = self.records().saturating_add(records);
         self.numbers.push(Numbers { size, records_end, errors, places_end });
+    }
+}
+
+impl Objects {
+    /// Number of objects.
+    pub fn count(&self) -> usize {
+        let Some(last) = self.parts.last() else { return 0 };
+        (self.parts.len() - 1) * PART + last.numbers.len()
+    }
+
+    /// The part of the object with this number, and the object's number in it. `None` if there are
+    /// fewer objects.
+    fn find(&self, number: usize) -> Option<(&Part, usize)> {
+        let part = self.parts.get(number / PART)?;
+        Some((part, number % PART)).filter(|(part, at)| *at < part.numbers.len())
+    }
+
+    /// The object with this number, from 0. `None` if there are fewer.
+    pub fn get(&self, number: usize) -> Option<IndexedObject<'_>> {
+        self.find(number).map(|(part, at)| part.object(at))
+    }
+
+    /// The name of the object with this number. `None` if there are fewer.
+    pub fn name(&self, number: usize) -> Option<&str> {
+        self.find(number).map(|(part, at)| part.name(at))
+    }
+
+    /// The size of the object with this number. `None` if there are fewer.
+    pub fn size(&self, number: usize) -> Option<u64> {
+        self.find(number).map(|(part, at)| part.numbers[at].size)
+    }
+
+    /// Number of records of the object with this number. `None` if there are fewer.
+    pub fn records_of(&self, number: usize) -> Option<u64> {
+        let (part, at) = self.find(number)?;
+        Some(part.numbers[at].records_end - part.records_before(at))
+    }
+
+    /// All objects.
+    pub fn iter(&self) -> impl Iterator<Item = IndexedObject<'_>> {
+        let of_part = |part| (0..Part::count(part)).map(move |at| part.object(at));
+        self.parts.iter().flat_map(of_part)
+    }
+
+    /// Number of records of all objects.
+    pub fn records(&self) -> u64 {
+        self.parts.last().map_or(0, |last| last.first_record.saturating_add(last.records()))
+    }
+
+    /// Number of records of all objects before the one with this number.
+    pub fn first_record(&self, number: usize) -> u64 {
+        let found = self.find(number);
+        let before =
+            found.map(|(part, at)| part.first_record.saturating_add(part.records_before(at)));
+        before.unwrap_or_else(|| self.records())
+    }
+
+    /// Stored bytes of all objects.
+    pub fn bytes(&self) -> u64 {
+        let sizes = self.parts.iter().flat_map(|part| &part.numbers).map(|one| one.size);
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// Number of places of all objects.
+    pub fn places(&self) -> usize {
+        self.parts.iter().map(|part| part.places.len()).sum()
+    }
+
+    /// Bytes that they take in memory.
+    pub fn memory(&self) -> u64 {
+        let of_part = |part: &Part| {
+            let inflate: usize = part.places.iter().map(|place| place.inflate.len()).sum();
+            let fixed = size_of::<[usize; 2]>() + size_of::<Numbers>();
+            let places = part.places.len() * size_of::<Place>();
+            part.texts.len() + part.numbers.len() * fixed + places + inflate
+        };
+        self.parts.iter().map(of_part).sum::<usize>() as u64
+    }
+
+    /// Makes room for this many more objects, whose names and identities have `texts` bytes, if
+    /// they are added to the last part.
+    pub(crate) fn reserve(&mut self, objects: usize, texts: usize) {
+        let part = self.last_part();
+        part.texts.reserve(texts);
+        part.ends.reserve(objects);
+        part.numbers.reserve(objects);
+    }
+
+    /// All of these objects, one list after the other.
+    pub(crate) fn joined(lists: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        lists.into_iter().for_each(|list| all.append(list));
+        all
+    }
+
+    /// Adds all of these objects. They are not copied if the last part is full.
+    fn append(&mut self, others: Self) {
+        if self.count() % PART != 0 {
+            return others.iter().for_each(|object| self.push(object));
+        }
+        self.parts.retain(|part| part.count() > 0);
+        for part in others.parts.into_iter().filter(|part| part.count() > 0) {
+            let first_record = self.records();
+            self.parts.push(Part { first_record, ..part });
+        }
+    }
+
+    /// The part that the next object is added to.
+    fn last_part(&mut self) -> &mut Part {
+        if self.count() % PART == 0 && self.parts.last().is_none_or(|last| last.count() > 0) {
+            let first_record = self.records();
+            self.parts.push(Part { first_record, ..Part::default() });
+        }
+        let last = self.parts.len() - 1;
+        &mut self.parts[last]
+    }
+
+    /// Adds an object.
+    pub fn push(&mut self, object: IndexedObject<'_>) {
+        self.last_part().push(object);
     }
 }

@@ -75,19 +75,21 @@ impl Stored {
 impl ShuffledBlocks {
     /// The blocks of a list, of at least this many bytes, in the order of an epoch.
     pub(crate) fn new(list: &dyn KnownObjects, bytes: u64, order: &Order, epoch: u32) -> Self {
-        let of_object = |object| {
-            let blocks = list.blocks(object, bytes).into_iter();
-            blocks.map(move |block| Stored::new(object, &block))
-        };
-        let blocks: Vec<_> = (0..list.count()).flat_map(of_object).collect();
+        // Most objects have a block or more.
+        let mut blocks = Vec::with_capacity(usize::try_from(list.count()).unwrap_or(0));
+        for object in 0..list.count() {
+            list.each_block(object, bytes, &mut |block| blocks.push(Stored::new(object, &block)));
+        }
         // A list of more blocks does not fit in memory.
         let numbers = (0..u32::try_from(blocks.len()).unwrap_or(u32::MAX)).collect();
         let undivided = Order { part: None, ..*order };
         let order = undivided.arrange(numbers, epoch, |_| Ok::<_, Infallible>(0));
         let order: Vec<u32> = order.unwrap_or_else(|none| match none {});
+        // These lie together in memory, and the blocks do not.
+        let records: Vec<u64> = blocks.iter().map(|block| block.records).collect();
         let mut end = 0;
         let ends = order.iter().map(|number| {
-            end += blocks[*number as usize].records;
+            end += records[*number as usize];
             end
         });
         let ends = ends.collect();
@@ -147,6 +149,18 @@ impl PartOfBlocks {
         let block = stored.block();
         let block = if self.is_whole { block } else { block.part(first - from, last - from) };
         Item { object: stored.object, block: Some(block) }
+    }
+
+    /// The blocks that are left; if all of them are, in the order of the list.
+    pub(crate) fn items_of_list(&self) -> impl Iterator<Item = Item> {
+        let is_all = self.is_whole && self.left == (0..self.all.order.len());
+        let (whole, part) =
+            if is_all { (0..self.left.end, 0..0) } else { (0..0, self.left.clone()) };
+        let of_list = |at: usize| {
+            let stored = &self.all.blocks[at];
+            Item { object: stored.object, block: Some(stored.block()) }
+        };
+        whole.map(of_list).chain(part.filter(|at| self.is_read(at)).map(|at| self.item(at)))
     }
 
     fn is_read(&self, at: &usize) -> bool {

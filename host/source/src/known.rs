@@ -51,6 +51,11 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// object that can't be decoded from the middle is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
 
+    /// Calls `with` for each of the [`blocks`](Self::blocks) of an object.
+    fn each_block(&self, number: u64, bytes: u64, with: &mut dyn FnMut(Block)) {
+        self.blocks(number, bytes).into_iter().for_each(with);
+    }
+
     /// The smallest block of an object that has this record, counted from 0. `None` if it has no
     /// such record.
     fn block_with(&self, number: u64, record: u64) -> Option<Block> {
@@ -74,6 +79,11 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
 
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
+
+    /// Number of records of all objects, without those that are skipped.
+    fn total_records(&self) -> u64 {
+        (0..self.count()).filter_map(|object| self.records(object)).sum()
+    }
 
     /// Whether the object is read: not all of its records are skipped.
     fn is_read(&self, number: u64) -> bool {
@@ -145,6 +155,19 @@ impl KnownList {
         Arranged::Objects(objects.unwrap_or_else(|none| match none {}).into_iter())
     }
 
+    /// Bytes of all these items, of an order that has this; `None` if they are not known. The items
+    /// of a whole epoch are looked at in the order of the list: they lie together in memory.
+    fn total_length(&self, items: &Arranged, order: &Order, reading: &ReadSettings) -> Option<u64> {
+        let length = |item| self.length(&item, reading);
+        match items {
+            Arranged::Blocks(blocks) => blocks.items_of_list().map(length).sum(),
+            Arranged::Objects(_) if order.part.is_none() => {
+                self.read().map(|object| length(Item { object, block: None })).sum()
+            }
+            Arranged::Objects(_) => items.clone().map(length).sum(),
+        }
+    }
+
     /// All blocks in the order of an epoch. Those who ask one after the other share it.
     fn shuffled(&self, bytes: u64, order: &Order, epoch: u32) -> Arc<ShuffledBlocks> {
         // Others who ask meanwhile wait for it.
@@ -210,7 +233,7 @@ impl KnownList {
 
     /// Number of records of all objects.
     pub fn total_records(&self) -> u64 {
-        (0..self.0.count()).filter_map(|object| self.0.records(object)).sum()
+        self.0.total_records()
     }
 
     /// The place of this record, counted from 0 in the order of an epoch of blocks. `None` if the
@@ -234,19 +257,20 @@ impl KnownList {
     /// sum is known for all epochs. `None` if not even that is known, because objects are shuffled
     /// before they are divided.
     pub fn records_of_parts(&self, order: &Order) -> Option<Vec<Vec<u64>>> {
-        let records = |number: &u64| self.0.records(*number).unwrap_or(0);
-        let numbers: Vec<_> = self.read().collect();
+        let records = |number: u64| self.0.records(number).unwrap_or(0);
         match order.part {
+            None => Some(vec![self.read().map(records).collect()]),
             Some(part) if order.blocks.is_some() => {
                 let all = self.total_records();
                 let parts = (0..part.count).map(|index| ListPart { index, ..part }.range_of(all));
                 Some(parts.map(|range| vec![range.end - range.start]).collect())
             }
             Some(_) if order.shuffle.is_some() => None,
-            _ => {
+            Some(_) => {
                 let size = |number: &u64| Ok::<_, Infallible>(self.0.size(*number));
-                let parts = order.divide(numbers, 0, size).unwrap_or_else(|none| match none {});
-                Some(parts.iter().map(|part| part.iter().map(records).collect()).collect())
+                let parts = order.divide(self.read().collect(), 0, size);
+                let parts = parts.unwrap_or_else(|none| match none {}).into_iter();
+                Some(parts.map(|part| part.into_iter().map(records).collect()).collect())
             }
         }
     }
@@ -361,8 +385,8 @@ impl KnownFiles {
         }
         let items = self.list.arrange(&self.reading.order, self.epoch);
         if let Some(total_size) = &self.total_size {
-            let length = |item| self.list.length(&item, &self.reading);
-            if let Some(bytes) = items.clone().map(length).sum() {
+            let order = &self.reading.order;
+            if let Some(bytes) = self.list.total_length(&items, order, &self.reading) {
                 total_size.set(self.epoch, bytes);
             }
         }

@@ -185,6 +185,10 @@ impl KnownObjects for ListWithout {
         Some(self.kept_before(number, self.list.0.records(number)?))
     }
 
+    fn total_records(&self) -> u64 {
+        self.skipped.kept_before(self.list.0.total_records())
+    }
+
     fn is_read(&self, number: u64) -> bool {
         self.records(number) != Some(0) || self.list.0.records(number) == Some(0)
     }
