@@ -18,6 +18,8 @@ from .bfloat16 import to_bits
 from .protocol import ABSENT
 from .schema import Field
 
+#: To find a type by its name takes a third of the time of an array.
+_U1 = np.dtype("u1")
 _DTYPES = {
     "boolean": np.dtype("?"),
     "int8": np.dtype("i1"),
@@ -62,7 +64,7 @@ def payload_array(payload: memoryview) -> Any:
     """The payload in the form that the functions below take. An array over it can't be made
     writable. An array directly over the memoryview could, because numpy uses the memoryview's
     object, and writing to it would crash the process."""
-    return np.frombuffer(payload, "u1") if len(payload) else np.empty(0, "u1")
+    return np.frombuffer(payload, _U1) if len(payload) else np.empty(0, _U1)
 
 
 def index_array(view: memoryview | bytes) -> Any:
