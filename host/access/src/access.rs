@@ -25,6 +25,8 @@ pub struct Access {
     fields: Vec<Chosen>,
     decoder: BlockDecoder,
     cache: Cache<BlockKey, Arc<DecodedBlock>>,
+    /// Number of threads that decode, or copy a large answer.
+    threads: usize,
     /// Bytes of the values in an answer, unless it has a single record.
     most: u64,
     /// Number of the next answer.
@@ -77,7 +79,8 @@ type Blocks = HashMap<BlockKey, Arc<DecodedBlock>>;
 impl Access {
     /// The records of this list, whose fields are known. Answers have the fields of the numbers
     /// `chosen`, each of which is below that of all fields. `name` is that of the channels that
-    /// `make` makes. `threads` of them run at once.
+    /// `make` makes. `threads` of them run at
+    /// once.
     pub fn new(
         name: &str,
         list: KnownList,
@@ -96,6 +99,7 @@ impl Access {
             decoder: BlockDecoder::new(list.clone(), make, threads, cache),
             list,
             cache: Cache::new(cache),
+            threads: threads.max(1),
             most: answer,
             next: 0,
             lent: Lent::default(),
@@ -152,7 +156,7 @@ impl Access {
             first_record: first.record,
             ..BatchPosition::default()
         };
-        let answer = picked.seal(self.next, position, &mut self.lent)?;
+        let answer = picked.seal(self.next, position, &mut self.lent, self.threads)?;
         self.next += 1;
         Ok(Some(answer))
     }

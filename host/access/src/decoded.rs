@@ -34,7 +34,8 @@ impl Drop for Part {
 }
 
 impl Part {
-    fn of(mut batch: Batch, mut memory: Vec<u8>, spare: SpareMemory) -> Self {
+    /// The records of a batch, which lie in this memory.
+    pub(crate) fn of(mut batch: Batch, mut memory: Vec<u8>, spare: SpareMemory) -> Self {
         SpareMemory::cut(&mut memory, batch.payload);
         for column in &mut batch.columns {
             column.shrink_to_fit();

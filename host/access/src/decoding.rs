@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use pipemill_channel::{Channel, ChannelStats, Failure, Outcome};
 use pipemill_source::{Block, KnownList, KnownObject, KnownObjects, SeekPoint};
@@ -11,6 +10,7 @@ use pipemill_types::{ErrorKind, Fault, ListIdentity, Position};
 use crate::decoded::{BlockSink, DecodedBlock};
 use crate::numbers::{RecordNumbers, WantedBlock};
 use crate::spare::SpareMemory;
+use crate::threads::in_threads;
 
 /// Makes a channel that decodes the blocks of a list once, in their order, with one worker and
 /// without a fixed number of records in a batch.
@@ -42,26 +42,8 @@ impl BlockDecoder {
         numbers: &RecordNumbers,
     ) -> Result<Vec<DecodedBlock>, Box<Failure>> {
         let of_thread = wanted.len().div_ceil(self.threads).max(1);
-        let mut lists = wanted.chunks(of_thread);
-        let Some(own) = lists.next() else { return Ok(Vec::new()) };
-        let decoded = thread::scope(|scope| {
-            let others: Vec<_> = lists
-                .map(|list| {
-                    let name = thread::Builder::new().name("access".to_owned());
-                    let decode = move || self.decode_list(list, numbers);
-                    // Without a thread, this one decodes the list.
-                    name.spawn_scoped(scope, decode).map_err(|_| list)
-                })
-                .collect();
-            let own = self.decode_list(own, numbers);
-            let join = |other: Result<thread::ScopedJoinHandle<'_, _>, _>| match other {
-                Ok(thread) => {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                }
-                Err(list) => self.decode_list(list, numbers),
-            };
-            std::iter::once(own).chain(others.into_iter().map(join)).collect::<Vec<_>>()
-        });
+        let lists = wanted.chunks(of_thread).collect();
+        let decoded = in_threads(lists, |list| self.decode_list(list, numbers));
         let mut blocks = Vec::with_capacity(wanted.len());
         for list in decoded {
             blocks.extend(list?);

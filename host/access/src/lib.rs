@@ -12,6 +12,7 @@
 //! - `picked`: the batch of an answer.
 //! - `requests`: requests and answers on a socket.
 //! - `spare`: memory of blocks that are not kept any more, for other blocks.
+//! - `threads`: does several jobs at once.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod numbers;
 mod picked;
 mod requests;
 mod spare;
+mod threads;
 
 pub use access::{Access, AccessError, AccessLimits, Answer};
 pub use decoding::MakeChannel;

@@ -1,12 +1,16 @@
 //! The batch of an answer: copies of the records that were asked for, in their order.
 
-use pipemill_channel::{Batch, PickedRecords};
+use pipemill_channel::PickedRecords;
 use pipemill_ring::host::{BatchInfo, RingError};
-use pipemill_types::{BatchPosition, Column};
+use pipemill_types::{ABSENT, BatchPosition, Column};
 
 use crate::access::Answer;
 use crate::decoded::Part;
 use crate::lent::Lent;
+use crate::threads::in_threads;
+
+/// From this many bytes on, several threads copy an answer.
+const LARGE: usize = 1 << 20;
 
 /// The records of an answer.
 pub(crate) struct Picked<'a> {
@@ -57,7 +61,55 @@ impl Picked<'_> {
         self.places().1
     }
 
+    /// The places of a field's values, which begin at `start`.
+    fn column(&self, field: usize, start: usize) -> Column {
+        let mut end = start;
+        let place = |at| match self.value(at, field) {
+            Some(value) => {
+                end += value.len();
+                (end - value.len(), value.len())
+            }
+            None => (ABSENT as usize, 0),
+        };
+        let places = (0..self.count()).map(place);
+        let (offsets, lengths) =
+            places.map(|(offset, length)| (offset as u32, length as u32)).unzip();
+        Column::of_lists(offsets, lengths)
+    }
+
+    /// Copies the values: each thread those of some records that follow each other.
+    fn copy(&self, memory: &mut [u8], starts: &[usize], threads: usize) {
+        let records = self.count();
+        let of_thread = records.div_ceil(threads).max(1);
+        let ranges =
+            (0..records).step_by(of_thread).map(|from| from..records.min(from + of_thread));
+        // The places of the values of each field, for each thread.
+        let mut jobs: Vec<(_, Vec<&mut [u8]>)> = ranges.map(|range| (range, Vec::new())).collect();
+        let (mut rest, mut end) = (memory, 0);
+        for (field, start) in starts.iter().enumerate() {
+            rest = &mut rest[start - end..];
+            end = *start;
+            for (range, places) in &mut jobs {
+                let bytes = range.clone().map(|at| self.length(at, field) as usize).sum();
+                let place;
+                (place, rest) = rest.split_at_mut(bytes);
+                places.push(place);
+                end += bytes;
+            }
+        }
+        in_threads(jobs, |(range, places)| {
+            for (field, mut place) in places.into_iter().enumerate() {
+                for value in range.clone().filter_map(|at| self.value(at, field)) {
+                    let to;
+                    (to, place) = place.split_at_mut(value.len());
+                    to.copy_from_slice(value);
+                }
+            }
+        });
+    }
+
     /// The answer, with this number, in memory of `lent`. `position` is that of its first record.
+    /// As many threads copy the values of a large one.
     ///
     /// # Errors
     /// The kernel does not grant the memory.
@@ -66,23 +118,88 @@ impl Picked<'_> {
         number: u64,
         position: BatchPosition,
         lent: &mut Lent,
+        threads: usize,
     ) -> Result<Answer, RingError> {
         let (starts, payload) = self.places();
         let (fields, records) = (self.fields.len(), self.count());
         let mut memory = lent.batch(payload, position.object.len(), fields, records)?;
-        let column = || Column::of_lists(Vec::with_capacity(records), Vec::with_capacity(records));
-        let columns = std::iter::repeat_with(column).take(fields).collect();
-        let mut batch = Batch { columns, ..Batch::default() };
-        self.copy_to(&mut batch, memory.payload(), &starts);
-        let info = BatchInfo {
-            position,
-            payload_bytes: payload,
-            has_absent: batch.absent,
-            ..BatchInfo::default()
-        };
-        let sealed = memory.seal(number, &info, &batch.columns)?;
+        let columns: Vec<_> =
+            starts.iter().enumerate().map(|(field, start)| self.column(field, *start)).collect();
+        let has_absent = columns.iter().any(|column| column.offsets().contains(&ABSENT));
+        self.copy(memory.payload(), &starts, if payload < LARGE { 1 } else { threads });
+        let info =
+            BatchInfo { position, payload_bytes: payload, has_absent, ..BatchInfo::default() };
+        let sealed = memory.seal(number, &info, &columns)?;
         let (memory, bytes) = (sealed.fd(), sealed.bytes());
         lent.lend(number, sealed);
         Ok(Answer { records: records as u32, memory, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_channel::Batch;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::spare::SpareMemory;
+
+    type Record = Vec<Option<Vec<u8>>>;
+
+    /// A part of a block that has these records.
+    fn part(records: &[Record], fields: usize) -> Part {
+        let mut memory = Vec::new();
+        let place = |value: &Option<Vec<u8>>| {
+            let Some(value) = value else { return (ABSENT, 0) };
+            memory.extend_from_slice(value);
+            ((memory.len() - value.len()) as u32, value.len() as u32)
+        };
+        let places: Vec<_> = records.iter().flatten().map(place).collect();
+        let column = |field| {
+            let of_field = places.iter().skip(field).step_by(fields);
+            let (offsets, lengths) = of_field.copied().unzip();
+            Column::of_lists(offsets, lengths)
+        };
+        let columns = (0..fields).map(column).collect();
+        let payload = memory.len();
+        let batch = Batch { columns, records: records.len(), payload, ..Batch::default() };
+        Part::of(batch, memory, SpareMemory::new(0))
+    }
+
+    fn records() -> impl Strategy<Value = (usize, Vec<Record>)> {
+        (1_usize..4).prop_flat_map(|fields| {
+            let value = prop::option::of(prop::collection::vec(any::<u8>(), 0..40));
+            let record = prop::collection::vec(value, fields);
+            (Just(fields), prop::collection::vec(record, 1..12))
+        })
+    }
+
+    proptest! {
+        /// However many threads copy them.
+        #[test]
+        fn the_copies_are_the_values(
+            (fields, records) in records(),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 1..30),
+            threads in 1_usize..6,
+        ) {
+            let part = part(&records, fields);
+            let picks: Vec<_> = picks.iter().map(|pick| pick.index(records.len())).collect();
+            let chosen: Vec<_> =
+                (0..fields).rev().map(|number| Chosen { number, row_size: None }).collect();
+            let rows = picks.iter().map(|row| (&part, *row)).collect();
+            let picked = Picked { rows, fields: &chosen };
+            let (starts, payload) = picked.places();
+            let mut memory = vec![0; payload];
+            picked.copy(&mut memory, &starts, threads);
+            for (field, start) in starts.iter().enumerate() {
+                let column = picked.column(field, *start);
+                for (at, row) in picks.iter().enumerate() {
+                    let (offset, length) = column.get(at);
+                    let bytes = (offset != ABSENT)
+                        .then(|| memory[offset as usize..][..length as usize].to_vec());
+                    prop_assert_eq!(&bytes, &records[*row][chosen[field].number]);
+                }
+            }
+        }
     }
 }

@@ -191,6 +191,9 @@ impl Objects {
     /// Makes room for this many more objects, whose names and identities have `texts` bytes, if
     /// they are added to the last part.
     pub(crate) fn reserve(&mut self, objects: usize, texts: usize) {
+        if objects == 0 {
+            return;
+        }
         let part = self.last_part();
         part.texts.reserve(texts);
         part.ends.reserve(objects);
@@ -229,5 +232,67 @@ impl Objects {
     /// Adds an object.
     pub fn push(&mut self, object: IndexedObject<'_>) {
         self.last_part().push(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object of a long list. Some have places.
+    fn push(objects: &mut Objects, number: usize) {
+        let (name, identity) = (format!("folder/{number}"), format!("v1:{}", number * 3));
+        let place =
+            |record| Place { record, offset: record + 1, header: 0, inflate: Box::default() };
+        let places: Vec<_> = (0..number as u64 % 3).map(place).collect();
+        let (size, records, errors) = (number as u64, number as u64 % 7, number as u64 % 2);
+        let (name, identity) = (&*name, &*identity);
+        objects.push(IndexedObject { name, identity, size, records, errors, places: &places });
+    }
+
+    fn list(numbers: std::ops::Range<usize>) -> Objects {
+        let mut objects = Objects::default();
+        objects.reserve(numbers.len(), 0);
+        numbers.for_each(|number| push(&mut objects, number));
+        objects
+    }
+
+    #[test]
+    fn lists_of_any_length_are_one_list_afterwards() {
+        for lengths in [&[PART, PART, 3][..], &[PART, 5, PART, 9], &[0, PART, 0, 2], &[7], &[]] {
+            let mut from = 0;
+            let lists = lengths.iter().map(|length| {
+                from += length;
+                list(from - length..from)
+            });
+            let joined = Objects::joined(lists.collect());
+            assert_eq!(joined, list(0..from), "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn each_object_is_found_by_its_number() {
+        let count = 2 * PART + 5;
+        let objects = list(0..count);
+        assert_eq!((objects.count(), objects.iter().count()), (count, count));
+        let (mut records, mut bytes, mut places) = (0, 0, 0);
+        for (number, object) in objects.iter().enumerate() {
+            assert_eq!(objects.first_record(number), records);
+            assert_eq!(objects.get(number), Some(object));
+            assert_eq!(objects.name(number), Some(object.name));
+            assert_eq!((object.name, object.size), (&*format!("folder/{number}"), number as u64));
+            assert_eq!(objects.size(number), Some(object.size));
+            assert_eq!(objects.records_of(number), Some(object.records));
+            records += object.records;
+            bytes += object.size;
+            places += object.places.len();
+        }
+        assert_eq!((objects.records(), objects.first_record(count)), (records, records));
+        assert_eq!((objects.bytes(), objects.places()), (bytes, places));
+        let (name, size) = (objects.name(count), objects.size(count));
+        assert_eq!(
+            (objects.get(count), name, size, objects.records_of(count)),
+            (None, None, None, None)
+        );
     }
 }

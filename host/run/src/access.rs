@@ -51,7 +51,8 @@ pub fn access(
     let make = maker(config, channel, plugin).map_err(why)?;
     let threads = match channel.workers {
         WorkerCount::Exactly(count) => count as usize,
-        WorkerCount::Auto => Machine::here().decoding_cores(),
+        // Whoever asks waits for the answer, so nothing else needs a core.
+        WorkerCount::Auto => Machine::here().within(config.cores).cores,
     };
     let list = indexed.all.clone();
     let chosen = chosen(&indexed.fields, names)?;

@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// The same machine for a host that counts on no more than this many cores.
-    fn within(self, cores: Option<u32>) -> Self {
+    pub(crate) fn within(self, cores: Option<u32>) -> Self {
         let most = cores.map_or(self.cores, |cores| cores as usize);
         Self { cores: self.cores.min(most), ..self }
     }

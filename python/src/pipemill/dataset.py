@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 from .arguments import answering
 from .copied import copied_records
 from .opening import ADDED_FIELDS, plan
+from .ranks import local_cores
 from .schema import Field
 from .skip_lists import Skip, absolute_skip, add_skip, numbers_without
 from .sources import is_address
@@ -79,8 +80,8 @@ class Dataset:
         folder ``date=…`` in its path. By default those that the index names.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
         dataset.
-    :param workers: how many blocks are decoded at the same time, 1 to 256; by default as many as
-        the machine has cores for.
+    :param workers: how many threads decode blocks and copy large answers, 1 to 256; by default as
+        many as the process has cores.
     :param on_error: "fail" (the default), or "skip", which an index needs that was made with
         ``--skip-errors``.
     :param max_record: the largest record, such as "256MiB"; "64MiB" by default.
@@ -120,8 +121,9 @@ class Dataset:
                 # The program may change its folder before another host starts.
                 table[key] = literal(name if is_address(name) else os.path.abspath(name))
         _, channel, _ = plan(
-            table, None, credits=4, epochs=1, rank=(0, 1), add_fields=add_fields, workers=workers,
-            on_error=on_error, max_record=max_record, limits=limits,
+            table, None, credits=4, epochs=1, rank=(0, 1), add_fields=add_fields,
+            workers="auto" if workers is None else workers, on_error=on_error, max_record=max_record,
+            limits=limits,
         )  # fmt: skip
         names = fields.split(",") if isinstance(fields, str) else fields
         if names is not None and (not names or len(set(names)) < len(names)):
@@ -331,7 +333,7 @@ class _Reading:
     def _start(self) -> AccessHost:
         from .access_host import AccessHost
 
-        host = AccessHost(toml({"channel": [self._channel]}), self._words)
+        host = AccessHost(toml({"cores": local_cores(), "channel": [self._channel]}), self._words)
         if hasattr(self, "_index") and host.index != self._index:
             host.close()
             from .errors import StateError
