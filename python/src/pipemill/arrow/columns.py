@@ -35,8 +35,10 @@ _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: The whole payload is copied if it has at most this many times the bytes of a field's strings.
-_SMALL_MULTIPLE = 1.25
+#: The whole payload is copied if the strings of a table then take at most this many times the memory
+#: that they take with a copy for each field: it is a single copy, while a field's is one of each
+#: string.
+_SMALL_MULTIPLE = 4 / 3
 
 #: Memory of Arrow's usual pool is cleared in huge pages first, which takes longer than the copies.
 _POOL = pa.system_memory_pool()
@@ -65,7 +67,7 @@ class _Columns:
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
         self._views = host_views(batch)
-        self._payload_copy: Any = None
+        self._whole: list[Any] | None = None
         self._is_whole: bool | None = None
         window: Any = self._payload.obj
         self._memory_address = ctypes.addressof(window)
@@ -183,17 +185,26 @@ class _Columns:
     def _viewed(self, number: int, kind: Any) -> Any:
         """The array of a field whose views the host has written."""
         batch, nulls, valid = self._batch, 0, None
-        place = batch._place(number)
-        if isinstance(place, Even):
-            lengths = batch._column(number).lengths
-        else:
-            offsets, lengths = map(spans.index_array, place)
-            if batch._head[3] & SOME_ABSENT:
+        if batch._head[3] & SOME_ABSENT:
+            place = batch._place(number)
+            if not isinstance(place, Even):
+                offsets = spans.index_array(place[0])
                 nulls = len(spans.absent_rows(offsets))
                 valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
-        at, size = self._views[number], VIEW_BYTES * len(lengths)
-        views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
+        count = len(batch)
+        address = self._memory_address + self._views[number]
+        views = pa.foreign_buffer(address, VIEW_BYTES * count, self._payload)
+        if self._copies is None:
+            return pa.Array.from_buffers(kind, count, [valid, views, *self._whole_parts()], nulls)
+        lengths = self._lengths(number)
         return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)
+
+    def _lengths(self, number: int) -> Any:
+        """The length of each string of a field."""
+        place = self._batch._place(number)
+        if isinstance(place, Even):
+            return self._batch._column(number).lengths
+        return spans.index_array(place[1])
 
     def _strings(
         self, field: Field, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any
@@ -206,7 +217,7 @@ class _Columns:
         if longest > INLINE:  # otherwise all lie in their views
             if self._copies is not None and not self._copies_whole():
                 return self._packed(kind, views, lengths, nulls, valid)
-            parts = self._parts(self._whole())
+            parts = self._whole_parts()
         if self._copies is None:
             views = pa.py_buffer(views)
         elif isinstance(views, pa.Buffer):  # those of the slot
@@ -220,20 +231,25 @@ class _Columns:
         """The data buffers of strings, of a buffer with the payload."""
         return [data.slice(start) for start in range(0, data.size, _SPAN)]
 
-    def _whole(self) -> Any:
-        """The whole payload, or a copy of it, as a buffer."""
-        if self._copies is None:
-            return self._in_slot(0, len(self._raw))
-        if self._payload_copy is None:
-            self._payload_copy = self._copies.add(self._payload)
-        return self._payload_copy
+    def _whole_parts(self) -> list[Any]:
+        """The data buffers of strings of the whole payload, or of a copy of it."""
+        if self._whole is None:
+            if self._copies is None:
+                payload = self._in_slot(0, len(self._raw))
+            else:
+                payload = self._copies.add(self._payload)
+            self._whole = self._parts(payload)
+        return self._whole
 
     def _copies_whole(self) -> bool:
         """Whether a copy of the payload takes little more memory than the strings that do not fit
         their views, or these are more than one data buffer has."""
         if self._is_whole is None:
             total = sum(self._long_bytes(number) for number in range(len(self.types.fields)))
-            self._is_whole = total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
+            strings = sum(field.scalar in STRINGS for field in self.types.fields)
+            views = VIEW_BYTES * len(self._batch) * strings
+            whole = len(self._raw) + views
+            self._is_whole = total > _MAX or whole <= _SMALL_MULTIPLE * (total + views)
         return self._is_whole
 
     def _long_bytes(self, number: int) -> int:
