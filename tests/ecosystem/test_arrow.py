@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 import pipemill
 from pipemill.arrow import columns, numpy_buffers, plain_buffers
-from pipemill.arrow.columns import record_batch
+from pipemill.arrow.columns import plain_arrays, record_batch
 from pipemill.arrow.copies import Copies
 from pipemill.arrow.host_views import host_views
 
@@ -144,6 +144,10 @@ def test_views_that_the_host_writes(table, more):
                 copied.validate(full=True)
                 rows = rows_of(arrow)
                 assert rows == rows_of(copied) == records([batch])
+                schema, arrays = plain_arrays(batch, Copies())
+                block = pa.Table.from_arrays(arrays, names=schema.names)
+                block.validate(full=True)
+                assert rows_of(block) == rows
                 found += rows[: batch.valid]
                 del arrow
             if "shuffle" in more:
@@ -429,10 +433,13 @@ def test_copies_of_strings_are_of_them_or_of_the_whole_payload(monkeypatch, mult
             for _ in range(2):
                 batch = next(stream)
                 payload, copied = len(batch.payload), record_batch(batch, Copies())
+                schema, arrays = plain_arrays(batch, Copies())
                 del batch
                 assert not [one for one in stream._connection.open.values() if one() is not None]
                 copied.validate(full=True)
                 assert copied.to_pydict() == expected
+                plain = pa.Table.from_arrays(arrays, names=schema.names)
+                assert plain.schema.types[::3] == [pa.string()] * 2 and plain.to_pydict() == expected
                 sizes = {sum(one.size for one in copied.column(name).buffers()[2:]) for name in ("t", "s")}
                 assert (sizes == {payload}) == (multiple > 0)
 

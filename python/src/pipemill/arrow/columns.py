@@ -16,7 +16,7 @@ from ..protocol import SOME_ABSENT
 from ..schema import SCALARS, STRINGS, Field
 from ..spans import arrays as spans
 from .host_views import VIEW_BYTES, host_views
-from .types import is_uuid, list_type, types_of
+from .types import is_uuid, list_type, plain_type, types_of
 
 if TYPE_CHECKING:
     from ..batch import Batch
@@ -56,13 +56,25 @@ def record_batch(batch: Batch, copies: Copies | None = None) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=columns.types.schema)
 
 
+def plain_arrays(batch: Batch, copies: Copies) -> tuple[Any, list[Any]]:
+    """The schema of `record_batch`, and an array of each field, in memory of its own. Strings have
+    Arrow's plain types, `string` and `binary`: each is copied once.
+
+    Raises the same errors.
+    """
+    columns = _Columns(batch, copies, plain=True)
+    arrays = [columns.array(number) for number in range(len(batch.fields))]
+    return columns.types.schema, arrays
+
+
 class _Columns:
     """Makes the arrays of one batch."""
 
-    def __init__(self, batch: Batch, copies: Copies | None) -> None:
+    def __init__(self, batch: Batch, copies: Copies | None, plain: bool = False) -> None:
         self.types = types_of(batch.fields)
         self._batch = batch
         self._copies = copies
+        self._plain = plain
         self._payload = batch.payload
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
@@ -78,7 +90,7 @@ class _Columns:
         field = self._batch.fields[number]
         kind, shape = self.types.elements[number], self.types.shapes[number]
         if number in self._views:
-            return _extension(self.types.schema.field(number).type, self._viewed(number, kind))
+            return self._extended(number, self._viewed(number, kind))
         column = self._batch._column(number)
         nulls = len(column.absent)
         valid = pa.py_buffer(buffers.valid_bits(column.offsets)) if nulls else None
@@ -88,7 +100,7 @@ class _Columns:
             self._check_texts(column, column.offsets, column.lengths)
             views = buffers.views(self._raw, column.offsets, column.lengths, _SPAN)
             array = self._strings(field, kind, views, column.lengths, nulls, valid)
-            return _extension(self.types.schema.field(number).type, array)
+            return self._extended(number, array)
         if field.categories:
             codes = self._numbers(column, kind, (), nulls, valid)
             categories = self.types.categories(number)
@@ -96,8 +108,15 @@ class _Columns:
         if is_uuid(field):
             data = self._data(column, 16, 1)
             uuids = pa.Array.from_buffers(pa.binary(16), column.spans.count, [valid, data], nulls)
-            return _extension(self.types.schema.field(number).type, uuids)
+            return self._extended(number, uuids)
         return self._numbers(column, kind, shape, nulls, valid)
+
+    def _extended(self, number: int, storage: Any) -> Any:
+        """The array of a field's type, of which `storage` may be the storage."""
+        kind = self.types.schema.field(number).type
+        if self._plain or kind == storage.type:
+            return storage
+        return pa.ExtensionArray.from_storage(kind, storage)
 
     def _in_slot(self, first: int, size: int) -> Any:
         """A part of the payload as a buffer, which keeps the slot."""
@@ -214,6 +233,8 @@ class _Columns:
         longest = buffers.longest(lengths)
         if longest > _MAX:
             self._refuse(field, f"has a value of {longest} bytes")
+        if self._plain:
+            return self._joined_strings(kind, views, lengths, nulls, valid)
         if longest > INLINE:  # otherwise all lie in their views
             if self._copies is not None and not self._copies_whole():
                 return self._packed(kind, views, lengths, nulls, valid)
@@ -264,12 +285,16 @@ class _Columns:
 
     def _packed(self, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any) -> Any:
         """The array of the strings, with a copy that has nothing but them."""
-        parts = self._parts(self._in_slot(0, len(self._raw)))
-        kept = [valid, pa.py_buffer(views), *parts]
-        strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, nulls)
-        joined = strings.cast(pa.binary(), memory_pool=_POOL)
+        joined = self._joined_strings(pa.binary_view(), views, lengths, nulls, valid)
         packed = joined.cast(pa.binary_view(), memory_pool=_POOL)
         return pa.Array.from_buffers(kind, len(lengths), packed.buffers(), nulls)
+
+    def _joined_strings(self, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any) -> Any:
+        """The array of copies of the strings, one after the other, of the plain type."""
+        parts = self._parts(self._in_slot(0, len(self._raw)))
+        kept = [valid, pa.py_buffer(views), *parts]
+        strings = pa.Array.from_buffers(kind, len(lengths), kept, nulls)
+        return strings.cast(plain_type(kind), memory_pool=_POOL)
 
     def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
         size = column.field.shape[0]
@@ -283,7 +308,7 @@ class _Columns:
         strings = self._strings(column.field, kind, views, lengths, 0, None)
         parts = [valid, pa.py_buffer(buffers.ends(counts))]
         return pa.Array.from_buffers(
-            list_type(kind, 0), column.spans.count, parts, nulls, children=[strings]
+            list_type(strings.type, 0), column.spans.count, parts, nulls, children=[strings]
         )
 
     def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
@@ -306,11 +331,6 @@ class _Columns:
             f"field {field.name!r} of {self._name()} {why}, which Arrow can't hold; take "
             "the field without Arrow, or ask for smaller batches"
         )
-
-
-def _extension(kind: Any, storage: Any) -> Any:
-    """The array of this type, of which `storage` may be the storage."""
-    return storage if kind == storage.type else pa.ExtensionArray.from_storage(kind, storage)
 
 
 def _copied(data: Any) -> Any:
