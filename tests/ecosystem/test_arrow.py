@@ -438,8 +438,8 @@ def test_copies_of_strings_are_of_them_or_of_the_whole_payload(monkeypatch, mult
                 assert not [one for one in stream._connection.open.values() if one() is not None]
                 copied.validate(full=True)
                 assert copied.to_pydict() == expected
-                plain = pa.Table.from_arrays(arrays, names=schema.names)
-                assert plain.schema.types[::3] == [pa.string()] * 2 and plain.to_pydict() == expected
+                table = pa.Table.from_arrays(arrays, names=schema.names)
+                assert table.schema.types[::3] == [pa.string()] * 2 and table.to_pydict() == expected
                 sizes = {sum(one.size for one in copied.column(name).buffers()[2:]) for name in ("t", "s")}
                 assert (sizes == {payload}) == (multiple > 0)
 
