@@ -157,9 +157,9 @@ bench: wasm $(VENV)/s3-ready ## measure, and write target/bench/report.json
 	@$(call build,release,$(BENCH))
 	PIPEMILL_RCLONE=$(VENV)/bin/rclone $(TARGET)/release/pipemill-bench
 
-bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.data and webdataset; installs 6 GB the first time
+bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch and pipemill.ray beside others; installs 6 GB the first time
 	@$(call build,release,$(BENCH))
-	$(TARGET)/release/pipemill-bench loaders
+	$(TARGET)/release/pipemill-bench loaders ray
 
 # The next two write docs/benchmarks.md, or with QUICK=1 target/bench/quick/benchmarks.md. They go on where they were stopped.
 bench-peers: wasm $(PEERS_VENV)/ready $(OLDER_VENV)/ready ## measure beside other readers; QUICK=1: small; installs 15 GB once

@@ -70,6 +70,26 @@ def webdataset(path: str, wanted: Wanted) -> int:
     return count
 
 
+def tf_example(path: str, wanted: Wanted) -> int:
+    """Records of two numbers, 16 floats, a short name, and bytes, which are the rest of a record."""
+    import tensorflow as tf
+
+    count, of_record = 0, max(1, wanted.record - 160)
+    with tf.io.TFRecordWriter(path) as file:
+        for payload in dataclasses.replace(wanted, record=of_record).payloads():
+            numbers = numpy.frombuffer(payload[:16].ljust(16, b"\1"), "u1")
+            of = {
+                "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[count])),
+                "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[count % 10])),
+                "x": tf.train.Feature(float_list=tf.train.FloatList(value=numbers / 7.0)),
+                "name": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"sample %d" % count])),
+                "data": tf.train.Feature(bytes_list=tf.train.BytesList(value=[payload])),
+            }
+            file.write(tf.train.Example(features=tf.train.Features(feature=of)).SerializeToString())
+            count += 1
+    return count
+
+
 def array_record(path: str, wanted: Wanted) -> int:
     from array_record.python.array_record_module import ArrayRecordWriter
 

@@ -2,7 +2,7 @@
 //! the usual readers of PyTorch and TensorFlow programs. Needs the environment of `make
 //! test-ecosystem`, so it only runs when asked for: `make bench-loaders`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
@@ -26,10 +26,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
         let peers = [("pipemill_numpy", plain), ("tf_data", Some(tf_bar))];
         compare(paths, report, &name, &file, (record, count), &peers)?;
     }
-    let file = paths.dir.join("webdataset_1k.data");
-    let mut make = Command::new(python);
-    make.arg(paths.scripts.join("make.py")).args(["webdataset", "1024", "67108864"]).arg(&file);
-    ensure!(make.status()?.success(), "{}: can't be made", file.display());
+    let file = made(paths, "webdataset", 1024, 64 << 20)?;
     // `make.py` writes these files.
     let count = (64 << 20) / 1024;
     let peers = [("webdataset", Some(10.0)), ("webdataset_worker", None)];
@@ -75,7 +72,7 @@ fn compare(
 }
 
 /// Runs a script of the bench in that environment, with this build's host.
-fn run(paths: &BenchPaths, script: &str) -> Command {
+pub fn run(paths: &BenchPaths, script: &str) -> Command {
     let mut command = Command::new(&paths.ecosystem);
     command.arg("-W").arg("ignore").arg(paths.scripts.join(script));
     command.env("PIPEMILL", &paths.pipemill).env("PYTHONPATH", &paths.package);
@@ -84,9 +81,18 @@ fn run(paths: &BenchPaths, script: &str) -> Command {
 }
 
 /// The numbers that a script prints, at least two.
-fn figures(command: &mut Command) -> Result<Vec<f64>> {
+pub fn figures(command: &mut Command) -> Result<Vec<f64>> {
     let found: Vec<f64> =
         words(command)?.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     ensure!(found.len() > 1, "{command:?}: prints no figures");
     Ok(found)
+}
+
+/// A file that `make.py` writes, of about this many bytes in records of `record` bytes.
+pub fn made(paths: &BenchPaths, writer: &str, record: usize, bytes: usize) -> Result<PathBuf> {
+    let path = paths.dir.join(format!("{writer}_{record}.data"));
+    let mut make = run(paths, "make.py");
+    make.arg(writer).args([record, bytes].map(|number| number.to_string())).arg(&path);
+    ensure!(make.status()?.success(), "{}: can't be made", path.display());
+    Ok(path)
 }

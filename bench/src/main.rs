@@ -3,7 +3,7 @@
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
 //! to run (`decode`, `fifo`, `python`, `tables`, `s3`, `latency`, `shuffle`, `batches`, `resume`,
-//! `index`, `operate`, `loaders`). Without arguments, all except for `loaders` run.
+//! `index`, `operate`, `loaders`, `ray`). Without arguments, all except for `loaders` and `ray` run.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
 //! `make bench-peers`, and `pipemill-bench stages` is what `make bench-stages` profiles.
@@ -21,6 +21,7 @@ mod loaders;
 mod native;
 mod operate;
 mod python;
+mod ray_data;
 mod report;
 mod resume;
 mod rust_readers;
@@ -85,6 +86,9 @@ fn main() -> Result<()> {
     }
     if parts.iter().any(|name| name == "loaders") {
         loaders::measure(&paths, &mut report)?;
+    }
+    if parts.iter().any(|name| name == "ray") {
+        ray_data::measure(&paths, &mut report)?;
     }
     report.write(&paths)
 }

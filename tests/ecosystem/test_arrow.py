@@ -27,8 +27,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pipemill
-from pipemill.arrow import numpy_buffers, plain_buffers
-from pipemill.arrow.columns import record_batch
+from pipemill.arrow import columns, numpy_buffers, plain_buffers
+from pipemill.arrow.columns import plain_arrays, record_batch
 from pipemill.arrow.copies import Copies
 from pipemill.arrow.host_views import host_views
 
@@ -144,6 +144,10 @@ def test_views_that_the_host_writes(table, more):
                 copied.validate(full=True)
                 rows = rows_of(arrow)
                 assert rows == rows_of(copied) == records([batch])
+                schema, arrays = plain_arrays(batch, Copies())
+                block = pa.Table.from_arrays(arrays, names=schema.names)
+                block.validate(full=True)
+                assert rows_of(block) == rows
                 found += rows[: batch.valid]
                 del arrow
             if "shuffle" in more:
@@ -394,6 +398,50 @@ def test_views_for_a_consumer_that_has_dropped_the_batches_before():
                     assert all(shows(one, number - back) for back, one in enumerate(reversed(held)))
                 assert number == 11
                 held.clear()
+
+
+def test_a_table_looks_at_few_of_the_batches_before(monkeypatch):
+    """Of thousands of batches, it would be more work than the batches are."""
+    looked, are_alive = [], Copies.are_alive
+    monkeypatch.setattr(Copies, "are_alive", lambda copies: looked.append(copies) or are_alive(copies))
+    with socket_path() as path, FakeHost(path, serve(40), slots=6):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            assert pa.table(stream).num_rows == 120
+    assert 0 < len(looked) <= 2 * 40
+
+
+@pytest.mark.parametrize("multiple", [0, 1e9])
+def test_copies_of_strings_are_of_them_or_of_the_whole_payload(monkeypatch, multiple):
+    monkeypatch.setattr(columns, "_SMALL_MULTIPLE", multiple)
+    fields = [("t", "utf8", []), ("gap", "uint8", [50]), ("s", "bytes", [], {"nullable": True}), ("c", "utf8", [])]
+    rows = [(text(n), bytes(50), None if n % 3 else text(-n), b"short") for n in range(20)]
+    expected = {
+        "t": [text(n).decode() for n in range(20)],
+        "gap": [[0] * 50] * 20,
+        "s": [None if n % 3 else text(-n) for n in range(20)],
+        "c": ["short"] * 20,
+    }
+
+    def script(peer):
+        peer.welcome(fields, views=True)
+        for views in ((), (0, 2, 3)):
+            peer.grant(Rows(rows, views=views))
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, script):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            for _ in range(2):
+                batch = next(stream)
+                payload, copied = len(batch.payload), record_batch(batch, Copies())
+                schema, arrays = plain_arrays(batch, Copies())
+                del batch
+                assert not [one for one in stream._connection.open.values() if one() is not None]
+                copied.validate(full=True)
+                assert copied.to_pydict() == expected
+                table = pa.Table.from_arrays(arrays, names=schema.names)
+                assert table.schema.types[::3] == [pa.string()] * 2 and table.to_pydict() == expected
+                sizes = {sum(one.size for one in copied.column(name).buffers()[2:]) for name in ("t", "s")}
+                assert (sizes == {payload}) == (multiple > 0)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,6 +1,7 @@
 """Batches as arrays of JAX."""
 
 import gc
+import os
 import subprocess
 import sys
 
@@ -50,6 +51,47 @@ def test_arrays_are_views_that_hold_their_batch():
                 gc.collect()  # JAX lets go of it with its next call, or a garbage collection
                 assert number not in stream._connection.open
     assert sorted(host.peers[0].released) == list(range(6))
+
+
+def test_copies_show_their_batch_after_it_was_given_back():
+    """Rows that do not follow each other are copied, and numbers that become 32-bit ones. The fake
+    host overwrites each batch that it gets back."""
+    fields = [("x", "float32", [1024]), ("wide", "int64", [1024]), ("n", "uint8", [])]
+
+    def row(number):
+        return np.full(1024, number, "<f4").tobytes(), np.full(1024, -number, "<i8").tobytes(), bytes([number])
+
+    with socket_path() as path, FakeHost(path, script(fields, [[row(n), row(n)] for n in range(20)]), slots=4) as host:
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            copies = []
+            for batch in stream:
+                copies.append(pipemill.jax.arrays(batch))
+                del batch
+            gc.collect()  # as above
+        assert sorted(host.peers[0].released) == list(range(20))
+        for number, one in enumerate(copies):
+            found = {name: np.unique(np.asarray(array)).tolist() for name, array in one.items()}
+            assert found == {"x": [number], "wide": [-number], "n": [number]}
+
+
+def test_a_batch_is_sharded_over_devices():
+    program = (
+        "import sys, jax, numpy, pipemill, pipemill.jax\n"
+        "mesh = jax.make_mesh((4,), ('data',))\n"
+        "sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('data'))\n"
+        "with pipemill.connect('train', sys.argv[1], wait=300) as stream:\n"
+        "    kept = [pipemill.jax.arrays(batch, sharding)['x'] for batch in stream]\n"
+        "    for x in kept:\n"
+        "        shards = {one.device.id: numpy.asarray(one.data)[:, 0].tolist() for one in x.addressable_shards}\n"
+        "        print(sorted(shards.items()))\n"
+        "    del x, kept\n"
+    )
+    with socket_path() as path, FakeHost(path, dense(3), slots=4):
+        command = [sys.executable, "-W", "error", "-c", program, path]
+        env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+        child = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env)
+    expected = [[(n, [row + 2.0 * n, row + 2.0 * n + 1]) for n in range(4)] for row in range(3)]
+    assert (child.stdout, child.stderr) == ("".join(f"{one}\n" for one in expected), "")
 
 
 def test_what_is_computed_and_sharded():

@@ -1,5 +1,6 @@
 //! Prints the speed of the decoder outside the sandbox, with checksums:
-//! `cargo run --release -p pipemill-tf-example --example tf-example-speed`
+//! `cargo run --release -p pipemill-tf-example --example tf-example-speed`. With features and a file
+//! after `--`, that of this file, to compare it with `pipemill plugin bench --data`.
 
 use pipemill_parsing::testing::{protobuf_field as field, tfrecord_file, varints};
 use pipemill_plugin::testing::print_speed_with;
@@ -17,6 +18,12 @@ fn chunk(entries: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn main() {
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    if let [features, file] = &given[..] {
+        let (options, data) = ([("features", features.as_str())], std::fs::read(file));
+        let data = data.unwrap_or_else(|error| panic!("{file}: {error}"));
+        return print_speed_with::<TfExample>(file, &options, &data, crc_fast::crc32_iscsi);
+    }
     let ids = |count: u64| entry("ids", 3, &varints((0..count).map(|n| n * n % 30_000)));
     let columns = |count| (0..count).map(|n| entry(&format!("column {n}"), 2, &[0; 4])).collect();
     let wanted: Vec<_> = (0..40).map(|n| format!("column {n}:float32")).collect();

@@ -1,5 +1,6 @@
 //! Prints the speed of the decoder outside the sandbox:
-//! `cargo run --release -p pipemill-webdataset --example webdataset-speed`
+//! `cargo run --release -p pipemill-webdataset --example webdataset-speed`. With fields and a file
+//! after `--`, that of this file, to compare it with `pipemill plugin bench --data`.
 
 use pipemill_plugin::testing::print_speed;
 use pipemill_webdataset::WebDataset;
@@ -38,6 +39,11 @@ fn array() -> Vec<u8> {
 }
 
 fn main() {
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    if let [fields, file] = &given[..] {
+        let data = std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        return print_speed::<WebDataset>(file, &[("fields", fields)], &data);
+    }
     for size in [100, 1 << 10, 10 << 10, 100 << 10] {
         let data = vec![b'.'; size];
         let file = archive(&[("jpg", &data), ("cls", &data)]);

@@ -19,7 +19,7 @@ from ray.data.extensions import ArrowTensorArray
 
 from .absent import AbsentValues
 from .arguments import answering
-from .arrow.columns import record_batch
+from .arrow.columns import plain_arrays
 from .arrow.copies import Copies
 from .arrow.types import is_uuid, plain_scalar, plain_type
 from .batch import Batch
@@ -195,20 +195,23 @@ def _blocks(
 def _table(batch: Batch, absent: Mapping[str, Any]) -> Any:
     """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
     are Ray's tensors, so its batches have them as one array."""
-    table = pa.Table.from_batches([record_batch(batch, Copies())])
+    schema, arrays = plain_arrays(batch, Copies())
     for number, field in enumerate(batch.fields):
         value = absent.get(field.name, MISSING)
         if _is_tensor(field, value is not MISSING):
             array = np.array(batch.dense(field.name, value), _FLOATS.get(field.scalar))
             column = ArrowTensorArray.from_numpy(array)
-            table = table.set_column(number, field.name, column)
-            continue
-        kind = plain_type(table.schema.field(number).type)
-        column = table.column(number).cast(kind)
-        if value is not MISSING and column.null_count:
-            column = pc.coalesce(column, plain_scalar(field, value))
-        table = table.set_column(number, table.schema.field(number).with_type(kind), column)
-    return table
+            schema = schema.set(number, pa.field(field.name, column.type))
+        else:
+            kind = plain_type(schema.field(number).type)
+            column = arrays[number]
+            if column.type != kind:
+                column = column.cast(kind)
+            if value is not MISSING and column.null_count:
+                column = pc.coalesce(column, plain_scalar(field, value))
+            schema = schema.set(number, schema.field(number).with_type(kind))
+        arrays[number] = column
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 #: Arrow has no bfloat16.

@@ -1,10 +1,10 @@
 //! The index of a batch that is being filled: after the payload and the names, a table of the
 //! fields, lists of those whose values are not even, and the views of strings.
 
-use pipemill_types::{Column, Even, Field};
+use pipemill_types::{Column, Even, Field, Scalar};
 
 use super::config::RingError;
-use super::views::write_views;
+use super::views::{Texts, write_views};
 use super::writer::MAX_PAYLOAD;
 use crate::layout::{
     ENTRY_BYTES, HEADER_BYTES, LISTED, Plan, stride, table_bytes, views_room, views_stride,
@@ -88,9 +88,11 @@ impl Index {
         let (front, views) = memory.split_at_mut(self.plan.end);
         let payload = &front[HEADER_BYTES..HEADER_BYTES + self.payload_bytes];
         let strings = fields.iter().zip(columns).filter(|(field, _)| field.is_text());
+        let texts = strings.clone().filter(|(field, _)| field.scalar == Scalar::Utf8);
+        let texts = Texts::of(payload, texts.map(|(_, column)| column));
         let (stride, mut end) = (views_stride(self.records), 0);
         for (field, column) in strings {
-            if !write_views(payload, field, column, &mut views[end..end + stride]) {
+            if !write_views(payload, texts, field, column, &mut views[end..end + stride]) {
                 return;
             }
             end += stride;

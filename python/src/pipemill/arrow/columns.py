@@ -16,7 +16,7 @@ from ..protocol import SOME_ABSENT
 from ..schema import SCALARS, STRINGS, Field
 from ..spans import arrays as spans
 from .host_views import VIEW_BYTES, host_views
-from .types import is_uuid, list_type, types_of
+from .types import is_uuid, list_type, plain_type, types_of
 
 if TYPE_CHECKING:
     from ..batch import Batch
@@ -35,8 +35,10 @@ _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: The whole payload is copied if it has at most this many times the bytes of a field's strings.
-_SMALL_MULTIPLE = 1.25
+#: The whole payload is copied if the strings of a table then take at most this many times the memory
+#: that they take with a copy for each field: it is a single copy, while a field's is one of each
+#: string.
+_SMALL_MULTIPLE = 4 / 3
 
 #: Memory of Arrow's usual pool is cleared in huge pages first, which takes longer than the copies.
 _POOL = pa.system_memory_pool()
@@ -54,18 +56,30 @@ def record_batch(batch: Batch, copies: Copies | None = None) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=columns.types.schema)
 
 
+def plain_arrays(batch: Batch, copies: Copies) -> tuple[Any, list[Any]]:
+    """The schema of `record_batch`, and an array of each field, in memory of its own. Strings have
+    Arrow's plain types, `string` and `binary`: each is copied once.
+
+    Raises the same errors.
+    """
+    columns = _Columns(batch, copies, plain=True)
+    arrays = [columns.array(number) for number in range(len(batch.fields))]
+    return columns.types.schema, arrays
+
+
 class _Columns:
     """Makes the arrays of one batch."""
 
-    def __init__(self, batch: Batch, copies: Copies | None) -> None:
+    def __init__(self, batch: Batch, copies: Copies | None, plain: bool = False) -> None:
         self.types = types_of(batch.fields)
         self._batch = batch
         self._copies = copies
+        self._plain = plain
         self._payload = batch.payload
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
         self._views = host_views(batch)
-        self._payload_copy: Any = None
+        self._whole: list[Any] | None = None
         self._is_whole: bool | None = None
         window: Any = self._payload.obj
         self._memory_address = ctypes.addressof(window)
@@ -76,7 +90,7 @@ class _Columns:
         field = self._batch.fields[number]
         kind, shape = self.types.elements[number], self.types.shapes[number]
         if number in self._views:
-            return _extension(self.types.schema.field(number).type, self._viewed(number, kind))
+            return self._extended(number, self._viewed(number, kind))
         column = self._batch._column(number)
         nulls = len(column.absent)
         valid = pa.py_buffer(buffers.valid_bits(column.offsets)) if nulls else None
@@ -86,7 +100,7 @@ class _Columns:
             self._check_texts(column, column.offsets, column.lengths)
             views = buffers.views(self._raw, column.offsets, column.lengths, _SPAN)
             array = self._strings(field, kind, views, column.lengths, nulls, valid)
-            return _extension(self.types.schema.field(number).type, array)
+            return self._extended(number, array)
         if field.categories:
             codes = self._numbers(column, kind, (), nulls, valid)
             categories = self.types.categories(number)
@@ -94,8 +108,15 @@ class _Columns:
         if is_uuid(field):
             data = self._data(column, 16, 1)
             uuids = pa.Array.from_buffers(pa.binary(16), column.spans.count, [valid, data], nulls)
-            return _extension(self.types.schema.field(number).type, uuids)
+            return self._extended(number, uuids)
         return self._numbers(column, kind, shape, nulls, valid)
+
+    def _extended(self, number: int, storage: Any) -> Any:
+        """The array of a field's type, of which `storage` may be the storage."""
+        kind = self.types.schema.field(number).type
+        if self._plain or kind == storage.type:
+            return storage
+        return pa.ExtensionArray.from_storage(kind, storage)
 
     def _in_slot(self, first: int, size: int) -> Any:
         """A part of the payload as a buffer, which keeps the slot."""
@@ -183,17 +204,26 @@ class _Columns:
     def _viewed(self, number: int, kind: Any) -> Any:
         """The array of a field whose views the host has written."""
         batch, nulls, valid = self._batch, 0, None
-        place = batch._place(number)
-        if isinstance(place, Even):
-            lengths = batch._column(number).lengths
-        else:
-            offsets, lengths = map(spans.index_array, place)
-            if batch._head[3] & SOME_ABSENT:
+        if batch._head[3] & SOME_ABSENT:
+            place = batch._place(number)
+            if not isinstance(place, Even):
+                offsets = spans.index_array(place[0])
                 nulls = len(spans.absent_rows(offsets))
                 valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
-        at, size = self._views[number], VIEW_BYTES * len(lengths)
-        views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
+        count = len(batch)
+        address = self._memory_address + self._views[number]
+        views = pa.foreign_buffer(address, VIEW_BYTES * count, self._payload)
+        if self._copies is None:
+            return pa.Array.from_buffers(kind, count, [valid, views, *self._whole_parts()], nulls)
+        lengths = self._lengths(number)
         return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)
+
+    def _lengths(self, number: int) -> Any:
+        """The length of each string of a field."""
+        place = self._batch._place(number)
+        if isinstance(place, Even):
+            return self._batch._column(number).lengths
+        return spans.index_array(place[1])
 
     def _strings(
         self, field: Field, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any
@@ -203,10 +233,12 @@ class _Columns:
         longest = buffers.longest(lengths)
         if longest > _MAX:
             self._refuse(field, f"has a value of {longest} bytes")
+        if self._plain:
+            return self._joined_strings(kind, views, lengths, nulls, valid)
         if longest > INLINE:  # otherwise all lie in their views
             if self._copies is not None and not self._copies_whole():
                 return self._packed(kind, views, lengths, nulls, valid)
-            parts = self._parts(self._whole())
+            parts = self._whole_parts()
         if self._copies is None:
             views = pa.py_buffer(views)
         elif isinstance(views, pa.Buffer):  # those of the slot
@@ -220,20 +252,25 @@ class _Columns:
         """The data buffers of strings, of a buffer with the payload."""
         return [data.slice(start) for start in range(0, data.size, _SPAN)]
 
-    def _whole(self) -> Any:
-        """The whole payload, or a copy of it, as a buffer."""
-        if self._copies is None:
-            return self._in_slot(0, len(self._raw))
-        if self._payload_copy is None:
-            self._payload_copy = self._copies.add(self._payload)
-        return self._payload_copy
+    def _whole_parts(self) -> list[Any]:
+        """The data buffers of strings of the whole payload, or of a copy of it."""
+        if self._whole is None:
+            if self._copies is None:
+                payload = self._in_slot(0, len(self._raw))
+            else:
+                payload = self._copies.add(self._payload)
+            self._whole = self._parts(payload)
+        return self._whole
 
     def _copies_whole(self) -> bool:
         """Whether a copy of the payload takes little more memory than the strings that do not fit
         their views, or these are more than one data buffer has."""
         if self._is_whole is None:
             total = sum(self._long_bytes(number) for number in range(len(self.types.fields)))
-            self._is_whole = total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
+            strings = sum(field.scalar in STRINGS for field in self.types.fields)
+            views = VIEW_BYTES * len(self._batch) * strings
+            whole = len(self._raw) + views
+            self._is_whole = total > _MAX or whole <= _SMALL_MULTIPLE * (total + views)
         return self._is_whole
 
     def _long_bytes(self, number: int) -> int:
@@ -248,12 +285,16 @@ class _Columns:
 
     def _packed(self, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any) -> Any:
         """The array of the strings, with a copy that has nothing but them."""
-        parts = self._parts(self._in_slot(0, len(self._raw)))
-        kept = [valid, pa.py_buffer(views), *parts]
-        strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, nulls)
-        joined = strings.cast(pa.binary(), memory_pool=_POOL)
+        joined = self._joined_strings(pa.binary_view(), views, lengths, nulls, valid)
         packed = joined.cast(pa.binary_view(), memory_pool=_POOL)
         return pa.Array.from_buffers(kind, len(lengths), packed.buffers(), nulls)
+
+    def _joined_strings(self, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any) -> Any:
+        """The array of copies of the strings, one after the other, of the plain type."""
+        parts = self._parts(self._in_slot(0, len(self._raw)))
+        kept = [valid, pa.py_buffer(views), *parts]
+        strings = pa.Array.from_buffers(kind, len(lengths), kept, nulls)
+        return strings.cast(plain_type(kind), memory_pool=_POOL)
 
     def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
         size = column.field.shape[0]
@@ -267,7 +308,7 @@ class _Columns:
         strings = self._strings(column.field, kind, views, lengths, 0, None)
         parts = [valid, pa.py_buffer(buffers.ends(counts))]
         return pa.Array.from_buffers(
-            list_type(kind, 0), column.spans.count, parts, nulls, children=[strings]
+            list_type(strings.type, 0), column.spans.count, parts, nulls, children=[strings]
         )
 
     def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
@@ -290,11 +331,6 @@ class _Columns:
             f"field {field.name!r} of {self._name()} {why}, which Arrow can't hold; take "
             "the field without Arrow, or ask for smaller batches"
         )
-
-
-def _extension(kind: Any, storage: Any) -> Any:
-    """The array of this type, of which `storage` may be the storage."""
-    return storage if kind == storage.type else pa.ExtensionArray.from_storage(kind, storage)
 
 
 def _copied(data: Any) -> Any:

@@ -9,6 +9,7 @@ has by default, unless the consumer has dropped the batches before.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -37,22 +38,38 @@ def reader(
     batch is held."""
 
     def arrays() -> Iterator[Any]:
-        alive: list[Callable[[], bool]] = []  # whether the arrays of a batch before live
+        before: deque[Callable[[], bool]] = deque()  # whether the arrays of a batch before live
         count = 0
         for batch in batches:
-            alive = [one for one in alive if one()]
             # A consumer may have the batch before until it gets this one.
-            are_dropped = count >= 2 and len(alive) <= 1
+            are_dropped = not _two_live(before) and count >= 2
             enough = _LEAST_CREDITS if are_dropped else _DEFAULT_CREDITS
             copies = Copies() if free_credits() < enough else None
             arrow = record_batch(batch, copies)
-            alive.append(_is_held(batch._lease) if copies is None else copies.are_alive)
+            before.append(_is_held(batch._lease) if copies is None else copies.are_alive)
             count += 1
             del batch, copies
             yield arrow
             del arrow
 
     return pa.RecordBatchReader.from_batches(types_of(fields).schema, arrays())
+
+
+def _two_live(batches: deque[Callable[[], bool]]) -> bool:
+    """Whether the arrays of more than one batch live. Only the first batches are looked at, as a
+    table has thousands; those that were dropped are removed."""
+    kept: Callable[[], bool] | None = None
+    while batches:
+        first = batches.popleft()
+        if not first():
+            continue
+        if kept is not None:
+            batches.extendleft((first, kept))
+            return True
+        kept = first
+    if kept is not None:
+        batches.append(kept)
+    return False
 
 
 def _is_held(lease: Lease) -> Callable[[], bool]:
