@@ -257,9 +257,11 @@ impl SinkMemory for Lines {
     }
 
     fn free_dedicated_memory(&mut self, payload: usize, _: usize) -> Option<Gated> {
-        let is_free = self.is_free(self.dedicated);
-        is_free.then(|| self.gate.add_buffer());
-        is_free.then(|| self.ungated(payload))
+        if !self.is_free(self.dedicated) {
+            return None;
+        }
+        self.gate.add_buffer();
+        Some(self.ungated(payload))
     }
 
     fn grow(&mut self, memory: &mut Gated, payload: usize) -> Result<(), StopReason> {
