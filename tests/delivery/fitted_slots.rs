@@ -51,7 +51,8 @@ fn no_batch_needs_a_dedicated_buffer() {
     let place = TestDir::new();
     let file = place.write("train.txt", numbered(RECORDS, RECORD).join(&b'\n'));
     let mut expected = None;
-    for (workers, size) in [(1, "slot_size = '4MiB'\n"), (1, ""), (2, "")] {
+    let usual = "slot_size = '4MiB'\n";
+    for (workers, size) in [(1, usual), (2, usual), (1, ""), (2, "")] {
         let config = format!(
             "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = {BATCH}\nworkers = {workers}\n\
              source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\ncredits = 2\n{size}"

@@ -107,6 +107,13 @@ pub trait SinkMemory {
         fields: usize,
     ) -> Result<Self::Memory, StopReason>;
 
+    /// As [`dedicated_memory`](Self::dedicated_memory), without waiting, for a later batch, which is
+    /// filled concurrently with the next one. `None` if there is none now, and where it would not
+    /// leave enough memory for the next one to grow.
+    fn free_dedicated_memory(&mut self, _payload: usize, _fields: usize) -> Option<Self::Memory> {
+        None
+    }
+
     /// Enlarges memory that [`dedicated_memory`](Self::dedicated_memory) gave to at least `payload`
     /// bytes of payload. Its content stays. A growing batch calls this repeatedly, so it should
     /// enlarge by a part of the size.

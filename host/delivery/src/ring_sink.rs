@@ -179,10 +179,12 @@ impl SinkMemory for RingSink {
     }
 
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
-        // Room for the index of one record. If there are more records, the writer allocates room at
-        // the grant.
-        let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);
+        let size = dedicated_bytes(payload, fields);
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
+    }
+
+    fn free_dedicated_memory(&mut self, payload: usize, fields: usize) -> Option<Writer> {
+        self.ring.try_acquire_dedicated(dedicated_bytes(payload, fields))
     }
 
     fn grow(&mut self, memory: &mut Writer, payload: usize) -> Result<(), StopReason> {
@@ -254,6 +256,12 @@ impl SinkDelivery for RingSink {
         self.has_batches = false;
         Ok(())
     }
+}
+
+/// Bytes of a dedicated buffer for this payload and the index of one record. If there are more
+/// records, the writer allocates room at the grant.
+fn dedicated_bytes(payload: usize, fields: usize) -> usize {
+    payload + index_room(payload, MAX_NAME_BYTES, fields, 1)
 }
 
 /// Converts a failure to the error that the ring sends to its consumers.

@@ -126,6 +126,16 @@ impl MemoryBudget {
         self.taken[part as usize].load(Ordering::Relaxed)
     }
 
+    /// Bytes for batches that may be taken at the same time.
+    pub fn batches(&self) -> u64 {
+        self.limits.of(MemoryPart::Batches)
+    }
+
+    /// Bytes for batches that may still be taken now.
+    pub fn left(&self) -> u64 {
+        self.batches().saturating_sub(self.taken_for(MemoryPart::Batches))
+    }
+
     /// Takes bytes for batches, until the result is dropped. Call it before they are allocated.
     ///
     /// # Errors

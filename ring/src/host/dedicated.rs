@@ -65,6 +65,11 @@ impl DedicatedBuffers {
         self.spare.pop_front().map(|(_, buffer)| buffer)
     }
 
+    /// Bytes of the free buffers.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        self.spare.iter().map(|(_, buffer)| buffer.len() as u64).sum()
+    }
+
     /// Whether a buffer holds a batch, so that it will be free later.
     pub(super) fn hold_batches(&self) -> bool {
         self.full.iter().any(Option::is_some)

@@ -476,6 +476,28 @@ impl Ring {
         if waits { None } else { state.table.take(Wanted::Slot) }
     }
 
+    /// Takes a dedicated buffer of `bytes` bytes, if [`take`](Ring::take) would not wait, and half
+    /// of the budget for batches is left after that: for a batch that comes before and grows. Also
+    /// returns a spare buffer, if one is large enough.
+    pub(super) fn try_take_dedicated(
+        &self,
+        bytes: usize,
+    ) -> Option<(SlotId, Option<DedicatedBuffer>)> {
+        let mut state = self.lock();
+        let waits = interrupt(&state).is_some() || state.table.unsent_ends() >= MAX_UNSENT_ENDS;
+        let left = self.budget.left().saturating_add(state.dedicated.spare_bytes());
+        let has_room = left.saturating_sub(bytes as u64) >= self.budget.batches() / 2;
+        if waits || !has_room {
+            return None;
+        }
+        let slot = state.table.take(Wanted::Dedicated)?;
+        let (found, unfit) = state.dedicated.take_spare(bytes);
+        // Unmapping a large one takes long.
+        drop(state);
+        drop(unfit);
+        Some((slot, found))
+    }
+
     /// Takes a slot, if there is one and the writer would not wait for anything else.
     /// Counts it in `extra_filled`, which may not be more than `extra_slots`.
     pub(super) fn take_extra(&self) -> Option<SlotId> {

@@ -142,6 +142,21 @@ impl Ring {
         writer.make_buffer(payload_bytes)?;
         Ok(writer)
     }
+
+    /// As [`acquire_dedicated`](Ring::acquire_dedicated), without waiting, for a batch that comes
+    /// after those that are being filled: at least half of the budget for batches stays free, for
+    /// these to grow. `None` where there is no such buffer now, or where
+    /// [`acquire_dedicated`](Ring::acquire_dedicated) would fail.
+    pub fn try_acquire_dedicated(self: &Arc<Ring>, payload_bytes: usize) -> Option<Writer> {
+        check_size(payload_bytes).ok()?;
+        let bytes = HEADER_BYTES + payload_bytes;
+        let (slot, spare) = self.try_take_dedicated(bytes)?;
+        // If the buffer can't be made, dropping this frees the slot.
+        let mut writer = self.writer(slot, Memory::None, false);
+        let create = || DedicatedBuffer::create(&dedicated_name(self), bytes, &self.budget).ok();
+        writer.memory = Memory::Dedicated(spare.or_else(create)?);
+        Some(writer)
+    }
 }
 
 impl Writer {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{MemoryError, Ring, RingError, WriteError};
+use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError, WriteError};
 use pipemill_types::MemoryBudget;
 
-use crate::setup::{check, config, grant_dedicated, next_batch, serve};
+use crate::setup::{check, config, content, fill_with, grant_dedicated, next_batch, serve};
 
 /// Bytes of the ring's slots.
 const SLOTS: u64 = 8 * 8192;
@@ -90,4 +90,47 @@ fn other_memory_of_the_writer_counts() {
     assert!(budget.taken() > SLOTS);
     host.ring.take_memory(&mut taken, 2 * BUFFER).unwrap();
     assert_eq!(budget.taken(), SLOTS + 2 * BUFFER);
+}
+
+/// Buffers for later batches leave half of the budget, and are used again: those of a long run are
+/// the first ones.
+#[test]
+fn later_batches_get_buffers_while_half_of_the_budget_stays_free() {
+    let budget = MemoryBudget::new(2 * SLOTS + 6 * BUFFER);
+    let most = RingConfig { dedicated: 8, ..config() };
+    let host = serve(Ring::within(most, 0, budget.clone()).unwrap());
+    let mut reader = host.reader(6);
+    // With the header, a buffer has whole pages.
+    let bytes = BUFFER as usize - 4096;
+    let (mut made, mut batches) = (0, 0);
+    for round in 0..20 {
+        let mut writers = vec![host.ring.acquire_dedicated(bytes).unwrap()];
+        writers.extend(std::iter::from_fn(|| host.ring.try_acquire_dedicated(bytes)));
+        assert_eq!(writers.len(), 3, "round {round}");
+        assert_eq!(budget.taken(), SLOTS + 3 * BUFFER);
+        for mut writer in writers {
+            // New memory has zeros.
+            let last = writer.payload().last_mut().unwrap();
+            made += u32::from(std::mem::replace(last, 1) == 0);
+            fill_with(writer, 0, batches, &[content(batches, bytes - 4096)]);
+            batches += 1;
+        }
+        (0..3).for_each(|_| check(&next_batch(&mut reader)));
+        host.wait_until("free", |status| status.dedicated == 0);
+    }
+    assert_eq!((made, batches), (3, 60));
+}
+
+/// Their number is limited, and nothing waits after a stop.
+#[test]
+fn later_batches_get_no_more_buffers_than_there_may_be() {
+    let (ring, _) = ring(1 << 30);
+    let _next = ring.acquire_dedicated(100).unwrap();
+    let later = ring.try_acquire_dedicated(100).expect("there may be two");
+    assert!(ring.try_acquire_dedicated(100).is_none());
+    assert!(ring.try_acquire_dedicated(usize::MAX).is_none());
+    drop(later);
+    assert!(ring.try_acquire_dedicated(100).is_some());
+    ring.stop();
+    assert!(ring.try_acquire_dedicated(100).is_none());
 }

@@ -97,7 +97,8 @@ pub fn fill(writer: Writer, epoch: u32, first: u64, records: u64) -> u64 {
     fill_with(writer, epoch, first, &contents)
 }
 
-fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -> u64 {
+/// Fills and grants a batch of these records.
+pub fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -> u64 {
     let (mut column, mut at) = (Column::default(), 0);
     for content in contents {
         writer.payload()[at..at + content.len()].copy_from_slice(content);

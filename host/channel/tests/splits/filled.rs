@@ -102,17 +102,19 @@ enum Then {
     Stop,
 }
 
-/// Threads that copy wait here, until there are enough of them.
+/// Threads that copy wait here, until there are enough of them, or enough buffers for later
+/// batches.
 struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
-    /// Threads that have to be here at the same time.
+    /// Threads or buffers that have to be here at the same time.
     wanted: usize,
 }
 
 #[derive(Default)]
 struct GateState {
     inside: usize,
+    buffers: usize,
     is_open: bool,
 }
 
@@ -123,6 +125,14 @@ impl Gate {
 
     fn is_open(&self) -> bool {
         self.state.lock().expect("nobody panics with it").is_open
+    }
+
+    /// A later batch has a buffer.
+    fn add_buffer(&self) {
+        let mut state = self.state.lock().expect("nobody panics with it");
+        state.buffers += 1;
+        state.is_open |= state.buffers >= self.wanted;
+        self.changed.notify_all();
     }
 
     fn pass(&self) {
@@ -138,10 +148,10 @@ impl Gate {
     }
 }
 
-/// Memory whose writers pass the gate.
+/// Memory whose writers pass the gate, if it has one.
 struct Gated {
     bytes: Vec<u8>,
-    gate: Arc<Gate>,
+    gate: Option<Arc<Gate>>,
     index: Option<Vec<Column>>,
     /// A clone, as long as this lives.
     _filled: Arc<()>,
@@ -155,7 +165,7 @@ impl AsRef<[u8]> for Gated {
 
 impl AsMut<[u8]> for Gated {
     fn as_mut(&mut self) -> &mut [u8] {
-        self.gate.pass();
+        self.gate.iter().for_each(|gate| gate.pass());
         &mut self.bytes
     }
 }
@@ -180,6 +190,8 @@ struct Lines {
     /// Bytes of a memory, and the number of memories.
     bytes: usize,
     memories: usize,
+    /// Number of dedicated buffers. That of the next batch is filled when others were taken.
+    dedicated: usize,
     filled: Arc<()>,
     most_filled: usize,
     lines: Vec<(u32, usize)>,
@@ -190,13 +202,30 @@ impl Lines {
     fn new(then: Then, wanted: usize, bytes: usize) -> Self {
         let (lines, epochs) = Default::default();
         let (gate, filled) = (Gate::new(wanted), Arc::new(()));
-        Self { gate, then, bytes, memories: 8, filled, most_filled: 0, lines, epochs }
+        let (memories, dedicated, most_filled) = (8, 0, 0);
+        Self { gate, then, bytes, memories, dedicated, filled, most_filled, lines, epochs }
     }
 
     fn gated(&mut self, bytes: usize) -> Gated {
-        let (gate, filled) = (self.gate.clone(), self.filled.clone());
+        Gated { gate: Some(self.gate.clone()), ..self.ungated(bytes) }
+    }
+
+    fn ungated(&mut self, bytes: usize) -> Gated {
+        let filled = self.filled.clone();
         self.most_filled = self.most_filled.max(Arc::strong_count(&filled) - 1);
-        Gated { bytes: vec![0; bytes], gate, index: None, _filled: filled }
+        Gated { bytes: vec![0; bytes], gate: None, index: None, _filled: filled }
+    }
+
+    /// If batches fit into no such memory, it has no gate.
+    fn in_slot(&mut self) -> Gated {
+        let fits = self.bytes >= RECORDS * (LINE - 1);
+        if fits { self.gated(self.bytes) } else { self.ungated(self.bytes) }
+    }
+
+    /// Whether it has memory for a later batch.
+    fn is_free(&self, memories: usize) -> bool {
+        let ends = self.then != Then::Nothing && self.gate.is_open() && self.epochs.is_empty();
+        Arc::strong_count(&self.filled) <= memories && !ends
     }
 
     fn does(&self, then: Then) -> bool {
@@ -214,17 +243,25 @@ impl SinkMemory for Lines {
         if self.does(Then::EndEpoch) && self.epochs.is_empty() {
             return Err(StopReason::EpochEnded);
         }
-        Ok(self.gated(self.bytes))
+        Ok(self.in_slot())
     }
 
     fn free_memory(&mut self) -> Option<Gated> {
-        let ends = self.then != Then::Nothing && self.gate.is_open() && self.epochs.is_empty();
-        let is_free = Arc::strong_count(&self.filled) <= self.memories && !ends;
-        is_free.then(|| self.gated(self.bytes))
+        self.is_free(self.memories).then(|| self.in_slot())
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Gated, StopReason> {
-        Ok(self.gated(payload))
+        // The channel's thread itself copies to a buffer in place of other memory.
+        let is_next = self.dedicated > 0 && Arc::strong_count(&self.filled) == 1;
+        Ok(if is_next { self.gated(payload) } else { self.ungated(payload) })
+    }
+
+    fn free_dedicated_memory(&mut self, payload: usize, _: usize) -> Option<Gated> {
+        if !self.is_free(self.dedicated) {
+            return None;
+        }
+        self.gate.add_buffer();
+        Some(self.ungated(payload))
     }
 
     fn grow(&mut self, memory: &mut Gated, payload: usize) -> Result<(), StopReason> {
@@ -359,6 +396,33 @@ fn batches_that_fit_into_no_memory_are_filled_in_order() {
     let (outcome, _) = run(&mut sink, 2);
     assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
     assert!(sink.lines.iter().copied().eq(whole_epoch(0).chain(whole_epoch(1))));
+}
+
+/// A batch is not filled before two later ones have their buffers.
+#[test]
+fn several_batches_that_fit_into_no_memory_are_filled_at_once() {
+    for workers in [2, 4] {
+        let mut sink = Lines::new(Then::Nothing, 2, RECORDS * LINE / 3);
+        sink.dedicated = 8;
+        let (outcome, copied) = run(&mut sink, workers);
+        assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+        assert!(sink.lines.iter().copied().eq(whole_epoch(0).chain(whole_epoch(1))));
+        assert!(sink.gate.is_open() && sink.most_filled >= 3);
+        assert_eq!(copied.by_channel(), 0);
+    }
+}
+
+#[test]
+fn an_epoch_ends_while_several_dedicated_buffers_are_filled() {
+    let mut sink = Lines::new(Then::EndEpoch, 2, RECORDS * LINE / 3);
+    sink.dedicated = 8;
+    let (outcome, _) = run(&mut sink, 2);
+    assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+    assert_eq!(sink.epochs, [(0, true), (1, false)]);
+    let first = sink.lines.iter().filter(|(epoch, _)| *epoch == 0).count();
+    assert!(first < RECORDS * BATCHES, "{first} records of the epoch that ended");
+    assert!(sink.lines.iter().copied().eq(whole_epoch(0).take(first).chain(whole_epoch(1))));
+    assert_eq!(Arc::strong_count(&sink.filled), 1, "all memory was given back");
 }
 
 #[test]

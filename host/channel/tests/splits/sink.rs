@@ -243,6 +243,13 @@ impl SinkMemory for Collector {
         Ok(self.for_next(Memory::large(payload)))
     }
 
+    fn free_dedicated_memory(&mut self, payload: usize, _: usize) -> Option<Filled> {
+        let (filled, most) = &self.extra;
+        let is_there = Arc::strong_count(filled) <= *most;
+        let memory = || Memory::large(payload);
+        is_there.then(|| Filled { memory: memory(), index: None, _filled: filled.clone() })
+    }
+
     fn grow(&mut self, memory: &mut Filled, payload: usize) -> Result<(), StopReason> {
         memory.memory.grow(payload);
         Ok(())

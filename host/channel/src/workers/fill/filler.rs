@@ -148,15 +148,12 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
 
     /// Memory for a batch, and whether it is a dedicated buffer.
     fn memory(&mut self, waits: bool) -> Result<Option<(S::Memory, bool)>, StopReason> {
+        let fields = self.fields().max(1);
         loop {
-            // There are few dedicated buffers, so the batches before have to leave.
-            if self.large.next_bytes().is_none()
-                && let Some(memory) = self.sink.free_memory()
-            {
-                return Ok(Some((memory, false)));
+            if let Some(free) = self.free_memory(fields) {
+                return Ok(Some(free));
             }
             if self.filling.is_empty() {
-                let fields = self.fields().max(1);
                 return Ok(Some(match self.large.next_bytes() {
                     None => (self.sink.memory()?, false),
                     Some(bytes) => (self.sink.dedicated_memory(bytes, fields)?, true),
@@ -167,6 +164,19 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
             }
             self.finish_first()?;
         }
+    }
+
+    /// As [`memory`](Self::memory), of what is free now. There are few dedicated buffers: a batch
+    /// gets one ahead of its turn only if all batches before it have theirs. So these can always
+    /// be filled and leave.
+    fn free_memory(&mut self, fields: usize) -> Option<(S::Memory, bool)> {
+        let Some(bytes) = self.large.next_bytes() else {
+            return self.sink.free_memory().map(|slot| (slot, false));
+        };
+        let is_ahead = !self.filling.is_empty();
+        let takes = is_ahead && self.filling.iter().all(|job| job.is_dedicated());
+        let free = takes.then(|| self.sink.free_dedicated_memory(bytes, fields)).flatten();
+        free.map(|buffer| (buffer, true))
     }
 
     /// Bytes that the values may take; `None` if not even the index fits.

@@ -1,6 +1,7 @@
 //! One batch that other threads fill, one of them at a time.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub(crate) enum Found<M> {
 pub(crate) struct BatchJob<M, R> {
     state: Mutex<FillState<M, R>>,
     changed: Condvar,
+    /// Whether its memory is a dedicated buffer. Only the channel's thread changes it.
+    is_dedicated: AtomicBool,
     layout: Layout,
     /// The queue from which other threads take the batch, if there are any.
     queue: Option<Arc<CopyQueue>>,
@@ -110,9 +113,16 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         layout: Layout,
         queue: Option<Arc<CopyQueue>>,
     ) -> Arc<Self> {
+        let is_dedicated = filling.is_dedicated.into();
         let stage = FillStage::Idle(filling);
         let state = FillState { stage, records: VecDeque::new(), is_complete: false };
-        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), layout, queue })
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Arc::new(Self { state, changed, is_dedicated, layout, queue })
+    }
+
+    /// Whether its memory is a dedicated buffer.
+    pub(crate) fn is_dedicated(&self) -> bool {
+        self.is_dedicated.load(Ordering::Relaxed)
     }
 
     fn state(&self) -> MutexGuard<'_, FillState<M, R>> {
@@ -133,6 +143,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
 
     /// Continues with memory that has room for more.
     pub(crate) fn go_on(self: &Arc<Self>, filling: Filling<M>) {
+        self.is_dedicated.store(filling.is_dedicated, Ordering::Relaxed);
         self.hand_over(self.state(), filling, false);
     }
 

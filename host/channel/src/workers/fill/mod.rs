@@ -10,6 +10,9 @@
 //! while they wait. One more thread, the copier, does nothing else: so a batch never waits until a
 //! worker has decoded something.
 //!
+//! **Large batches**: after one that did not fit a slot, batches get dedicated buffers. Several of
+//! these are filled at once if the sink has memory for later ones.
+//!
 //! **Order**: batches are handed over in the order of the plan, whichever is filled first
 //! (`filler`).
 //!
