@@ -189,3 +189,30 @@ def test_bytes_of_files_are_not_kept(folder, tmp_path):
     )
     checked = run("config", "check", tmp_path / "x.toml")
     assert checked.returncode == 64 and b'set of = "records"' in checked.stderr, checked.stderr.decode()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_dataset_does_not_decode_again_what_is_kept(folder, tmp_path, format):
+    fill(folder, format)
+    index = made(folder, tmp_path / "x.index", format.split(".")[0])
+    source = cached(tmp_path / "cache", index=str(index))
+    numbers = random.Random(format)
+    with pipemill.Dataset(index) as plain:
+        asked = [numbers.randrange(len(plain)) for _ in range(200)]
+        expected = plain[asked]
+        assert not (tmp_path / "cache").exists()
+        for _ in range(2):
+            with pipemill.Dataset(source) as dataset:
+                assert dataset[asked] == expected
+            kept = {path: path.stat().st_ino for path in blocks(tmp_path / "cache")}
+            assert kept
+        # What is there is taken: a process that decodes a block stores another file.
+        with pipemill.Dataset(source) as dataset:
+            assert dataset[asked] == expected
+        assert {path: path.stat().st_ino for path in blocks(tmp_path / "cache")} == kept
+        # What is torn is decoded again, and stored again.
+        tear(tmp_path / "cache", numbers, 0.5, 1)
+        with pipemill.Dataset(source) as dataset:
+            assert dataset[asked] == expected
+        again = {path: path.stat().st_ino for path in blocks(tmp_path / "cache")}
+        assert set(again) == set(kept) and all(again[path] != kept[path] for path in kept)

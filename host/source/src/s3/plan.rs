@@ -22,6 +22,7 @@ use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
 use crate::arranged::Item;
+use crate::by_places::IndexedObject;
 use crate::companions::{missing_companion, not_an_object};
 use crate::known::{CompressedBlock, changed};
 use crate::{
@@ -317,6 +318,21 @@ impl Planner {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What the index knows of the object with this number, if the object is compressed and read at
+    /// several places concurrently.
+    pub(super) fn divided(&self, number: Option<u64>, target: &Target) -> Option<IndexedObject> {
+        let ((list, index), number) = (self.index()?, number?);
+        let Settings { reading, .. } = &*self.settings;
+        let compression = reading.compression.resolve(&target.address.key);
+        let has_places = || list.0.blocks(number, 1).len() > 1;
+        if compression.is_plain() || !reading.is_divided(target.size) || !has_places() {
+            return None;
+        }
+        let (name, size) = (target.address.to_string(), target.size);
+        let (list, index) = (list.clone(), index.to_owned());
+        Some(IndexedObject { list, index, number, name, size, compression })
     }
 
     /// The stored bytes of a block of the object with this number in the index, if the object is
