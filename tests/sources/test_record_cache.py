@@ -206,13 +206,14 @@ def test_a_dataset_does_not_decode_again_what_is_kept(folder, tmp_path, format):
                 assert dataset[asked] == expected
             kept = {path: path.stat().st_ino for path in blocks(tmp_path / "cache")}
             assert kept
-        # What is there is taken: a process that decodes a block stores another file.
+        # What is there is taken: a process that decodes a block makes another file before it replaces this one.
+        whole = {path: path.read_bytes() for path in kept}
         with pipemill.Dataset(source) as dataset:
             assert dataset[asked] == expected
         assert {path: path.stat().st_ino for path in blocks(tmp_path / "cache")} == kept
         # What is torn is decoded again, and stored again.
         tear(tmp_path / "cache", numbers, 0.5, 1)
+        assert all(path.read_bytes() != bytes for path, bytes in whole.items())
         with pipemill.Dataset(source) as dataset:
             assert dataset[asked] == expected
-        again = {path: path.stat().st_ino for path in blocks(tmp_path / "cache")}
-        assert set(again) == set(kept) and all(again[path] != kept[path] for path in kept)
+        assert {path: path.read_bytes() for path in blocks(tmp_path / "cache")} == whole
