@@ -16,6 +16,7 @@ use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
+use super::node_list::{FoundList, NodeList};
 use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
@@ -26,7 +27,8 @@ use crate::by_places::IndexedObject;
 use crate::companions::{missing_companion, not_an_object};
 use crate::known::{CompressedBlock, changed};
 use crate::{
-    Block, IsCached, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
+    Block, IsCached, KnownList, KnownObject, KnownRecords, Order, ReadSettings, SeekPoint,
+    SourceError, Start, TotalSize,
 };
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
@@ -166,6 +168,9 @@ impl Planner {
     /// Adds the kept list, or lists, and keeps the list.
     async fn list_or_take_kept(&self, entries: &mut EntryList) -> Result<(), ListError> {
         if let Some(slot) = &self.list_slot {
+            if let Some(node) = slot.node.as_ref().filter(|_| slot.get().is_none()) {
+                self.list_for_node(slot, node).await?;
+            }
             if let Some(kept) = slot.get() {
                 for (prefix, page, is_whole) in kept.pages() {
                     let page = page.into_iter().map(Entry::Object).collect();
@@ -177,6 +182,35 @@ impl Planner {
             entries.keep(ListWriter::new(slot.clone(), epochs, allow_empty));
         }
         self.list_into(entries).await?;
+        self.s3.log_left_out(&self.settings.selection.to_string(), entries.left_out());
+        Ok(())
+    }
+
+    /// Takes the list of another host of the job, or lists for all of them. A list that is too long
+    /// to be kept is not shared.
+    async fn list_for_node(&self, slot: &Arc<ListSlot>, node: &NodeList) -> Result<(), ListError> {
+        let Some(mut turn) = node.turn().await else { return Ok(()) };
+        match turn.read().await {
+            FoundList::List(list) => slot.set(list),
+            FoundList::TooLong => {}
+            FoundList::None => {
+                self.list_whole(slot).await?;
+                turn.write(slot.get().as_deref()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists at once: others wait for the list, and must not wait for who reads its objects.
+    async fn list_whole(&self, slot: &Arc<ListSlot>) -> Result<(), ListError> {
+        let reading = ReadSettings { order: Order::default(), ..self.settings.reading.clone() };
+        let settings = Arc::new(Settings { reading, ..(*self.settings).clone() });
+        let (sender, mut unread) = mpsc::channel(MAX_LISTED_AHEAD);
+        let progress = Arc::new(ListProgress::new(None));
+        let mut entries = EntryList::new(settings, Start::default(), progress, sender);
+        entries.keep(ListWriter::new(slot.clone(), u32::MAX, self.settings.allow_empty));
+        let _passed = Task(tokio::spawn(async move { while unread.recv().await.is_some() {} }));
+        self.list_into(&mut entries).await?;
         self.s3.log_left_out(&self.settings.selection.to_string(), entries.left_out());
         Ok(())
     }
