@@ -73,11 +73,11 @@ impl Input for ByPlaces {
         }
         // Where its bytes are is looked up by the first read, which knows how far it is to go.
         let stored = self.input.stored_range(0..0)?;
-        let part = |stored| Part {
+        let part = |stored| PlaceReader {
             places: self.places.clone(),
             offset,
             ahead_to: Arc::new(AtomicU64::new(u64::MAX)),
-            state: PartState::Unopened(stored),
+            state: PlaceState::Unopened(stored),
         };
         Some(stored.map(|stored| Box::new(part(stored)) as Box<dyn Input>))
     }
@@ -129,16 +129,16 @@ impl Places {
 }
 
 /// The object from a place on.
-struct Part {
+struct PlaceReader {
     places: Arc<Places>,
     /// Inflated byte at which it begins.
     offset: u64,
     /// Inflated byte up to which it will most likely be read.
     ahead_to: Arc<AtomicU64>,
-    state: PartState,
+    state: PlaceState,
 }
 
-enum PartState {
+enum PlaceState {
     /// Nothing was read. It has the object as it is stored.
     Unopened(Box<dyn Input>),
     Open(Box<dyn Input>),
@@ -146,13 +146,13 @@ enum PartState {
     Failed(SourceError),
 }
 
-impl Part {
+impl PlaceReader {
     /// The inflated bytes from its place on.
     fn open(&self, stored: Box<dyn Input>) -> Result<Box<dyn Input>, SourceError> {
         let IndexedObject { name, size, compression, .. } = &self.places.object;
         let (point, _) = self.places.stored(self.offset, u64::MAX)?;
         let from = point.as_ref().map_or(0, SeekPoint::compressed);
-        let stored = Stored {
+        let stored = StoredFrom {
             whole: stored,
             places: self.places.clone(),
             ahead_to: self.ahead_to.clone(),
@@ -166,15 +166,15 @@ impl Part {
     }
 }
 
-impl Input for Part {
+impl Input for PlaceReader {
     fn is_inflated(&self) -> bool {
         true
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
         match &self.state {
-            PartState::Unopened(input) | PartState::Open(input) => input.check_unchanged(),
-            PartState::Failed(error) => Err(error.clone()),
+            PlaceState::Unopened(input) | PlaceState::Open(input) => input.check_unchanged(),
+            PlaceState::Failed(error) => Err(error.clone()),
         }
     }
 
@@ -192,24 +192,24 @@ impl Input for Part {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
-        if let PartState::Unopened(stored) = &mut self.state {
+        if let PlaceState::Unopened(stored) = &mut self.state {
             let stored = std::mem::replace(stored, Box::new(Nothing));
             self.state = match self.open(stored) {
-                Ok(input) => PartState::Open(input),
-                Err(error) => PartState::Failed(error),
+                Ok(input) => PlaceState::Open(input),
+                Err(error) => PlaceState::Failed(error),
             };
         }
         match &mut self.state {
-            PartState::Open(input) => input.read(buf, timeout),
-            PartState::Failed(error) => Err(error.clone()),
-            PartState::Unopened(_) => Ok(ReadOutcome::End),
+            PlaceState::Open(input) => input.read(buf, timeout),
+            PlaceState::Failed(error) => Err(error.clone()),
+            PlaceState::Unopened(_) => Ok(ReadOutcome::End),
         }
     }
 }
 
 /// The stored bytes of an object from a seek point on. They are requested up to the end of what is
 /// to be read, and more of them only if the estimate was too low.
-struct Stored {
+struct StoredFrom {
     /// Gives ranges of the object.
     whole: Box<dyn Input>,
     places: Arc<Places>,
@@ -223,7 +223,7 @@ struct Stored {
     size: u64,
 }
 
-impl Stored {
+impl StoredFrom {
     /// The stored byte up to which bytes are requested now.
     fn end(&self) -> Result<u64, SourceError> {
         let ahead_to = self.ahead_to.load(Ordering::Relaxed).max(self.inflated.saturating_add(1));
@@ -233,7 +233,7 @@ impl Stored {
     }
 }
 
-impl Input for Stored {
+impl Input for StoredFrom {
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.current.as_ref().unwrap_or(&self.whole).check_unchanged()
     }
