@@ -279,7 +279,7 @@ mod tests {
         });
     }
 
-    /// A list of a host that was killed while it wrote it, or before the next job began, is no list.
+    /// A list of a host that was killed, while it wrote the list or later, is no list.
     #[test]
     fn what_a_killed_host_has_left_is_no_list() {
         run(async {
