@@ -7,6 +7,7 @@ import random
 import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
+from counting import counted  # noqa: F401 (a fixture)
 from drift import rows_of
 from e2e import PATIENCE, recordio, run, tfrecord
 
@@ -194,3 +195,33 @@ def test_a_state_of_blocks_needs_their_places(tmp_path):
         epochs_of(other, batch=100, shuffle=blocks(), state=state)
     rest = epochs_of(index, batch=100, shuffle=7, state=of_objects)
     assert epochs_of(other, batch=100, shuffle=7, state=of_objects) == rest
+
+
+def test_a_long_compressed_object_is_divided_among_workers(counted, tmp_path):  # noqa: F811
+    """Without blocks, too: workers begin at places of the index, and a state is good for any number of them."""
+    data, numbers = tmp_path / "buckets/data/train", random.Random(5)
+    for path in data.iterdir():
+        path.unlink()
+    rows = [f"{row} {numbers.randbytes(2000).hex()}" for row in range(5000)]
+    (data / "0.gz").write_bytes(gzip.compress("".join(row + "\n" for row in rows).encode(), 1))
+    assert (data / "0.gz").stat().st_size > 8 << 20
+    index = tmp_path / "x.index"
+    finished = run("index", counted.bucket, "--out", index, "-d", "lines")
+    assert finished.returncode == 0, finished.stderr
+
+    def lines(**how):
+        with pipemill.open(index, batch=100, timeout=PATIENCE, **how) as stream:
+            return [line for batch in stream for line in batch.records()]
+
+    begun = []
+    for workers in (1, 3):
+        counted.ranges = []
+        assert lines(workers=workers) == rows
+        begun.append({int(wanted.split("=")[1].split("-")[0]) for _, wanted in counted.ranges if wanted})
+    # One worker takes parts of 8 MiB, one after the other.
+    assert all(start % (8 << 20) == 0 for start in begun[0]) and any(start % (8 << 20) for start in begun[1])
+    for first, second in ((3, 1), (1, 3), (3, 2)):
+        with pipemill.open(index, batch=100, workers=first, timeout=PATIENCE) as stream:
+            before = [line for _ in range(numbers.randrange(1, 49)) for line in next(stream).records()]
+            state = json.loads(json.dumps(stream.state_dict()))
+        assert before + lines(workers=second, state=state) == rows

@@ -12,6 +12,7 @@ import urllib.parse
 import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
+from counting import counted  # noqa: F401 (a fixture)
 from drift import rows_of
 from e2e import PATIENCE, run
 
@@ -26,11 +27,12 @@ def read(source, **more):
 
 def listed(bucket):
     """The size and the ETag of each object, as the server's list has them."""
-    finished = run("index", "--objects-only", bucket, "--out", "s3://data/listed.index")
+    out = os.environ["PIPEMILL_TEST_BUCKETS"] + "/../listed.index"
+    finished = run("index", "--objects-only", bucket, "--out", out)
     assert finished.returncode == 0, finished.stderr
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(os.environ["PIPEMILL_TEST_BUCKETS"] + "/data/listed.index")
+    table = pyarrow.parquet.read_table(out)
     return [(row["object"], row["size"], row["identity"]) for row in table.to_pylist()]
 
 
@@ -109,6 +111,38 @@ def test_an_index_of_an_inventory_is_that_of_the_list(bucket, tmp_path, inventor
     assert read({"s3": ["s3://data/train/", "s3://data/training"], "inventory": plain}, decoder="lines") == [*expected, "['of another prefix']"]
     pipemill.index("s3://data/train/", tmp_path / "python.index", "lines", inventory=plain)
     assert read(tmp_path / "python.index") == expected
+
+
+def test_an_inventory_is_read_once_for_all_prefixes(counted, tmp_path, inventory):  # noqa: F811
+    (tmp_path / "buckets/data/train/sub").mkdir()
+    for name in ("sub/x.txt", "sub/y.txt", "aa.txt"):
+        (tmp_path / "buckets/data/train" / name).write_text(f"{name}\n")
+    prefixes = ["s3://data/train/sub/", "s3://data/train/c", "s3://data/train/a.txt", "s3://data/train/b"]
+    manifest = inventory()
+
+    def reads(of):
+        counted.ranges, counted.lists = [], 0
+        of()
+        fetched = [name for name, _ in counted.ranges if name == "manifest.json" or name.endswith(".csv.gz")]
+        assert sorted(fetched) == ["0.csv.gz", "1.csv.gz", "2.csv.gz", "manifest.json"]
+        assert counted.lists == 0
+
+    for number, words in enumerate((["-d", "lines"], ["--objects-only"])):
+        one, other = tmp_path / f"{number}.index", tmp_path / f"{number}.other"
+        indexed(*prefixes, "--out", one, *words)
+        reads(lambda: indexed(*prefixes, "--inventory", manifest, "--out", other, *words))
+        assert one.read_bytes() == other.read_bytes()
+        reads(lambda: indexed("--update", other, "--inventory", manifest))
+        assert one.read_bytes() == other.read_bytes()
+    # A prefix of keys, all epochs, and what is learned.
+    expected = read({"s3": prefixes}, decoder="lines", epochs=3)
+    assert len(expected) == 3 * (2 + 2 + 2 + 2)
+    found = []
+    reads(lambda: found.extend(read({"s3": prefixes, "inventory": manifest}, decoder="lines", epochs=3)))
+    assert found == expected
+    # One prefix without an object is named.
+    finished = run("index", *prefixes, "s3://data/none/", "--inventory", manifest, "--out", tmp_path / "x.index")
+    assert finished.returncode == 66 and b"s3://data/none/" in finished.stderr, finished.stderr
 
 
 def test_nothing_is_listed(bucket, tmp_path, inventory):  # noqa: F811

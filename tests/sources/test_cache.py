@@ -1,40 +1,20 @@
 """The cache of objects in S3: the records are those without it, and what it has is not fetched again."""
 
-import contextlib
-import gzip
 import json
 import os
 import random
 import subprocess
-import sys
 import tempfile
 
 import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
+from caches import FORMATS, blocks, csv, fill, kill_while_filled, large, made, printed, printed_with_a_full_disk, program, records, small_disk, tear
 from counting import counted  # noqa: F401 (a fixture)
 from drift import rows_of
-from e2e import PATIENCE, run, tfrecord
-from killing import kill_hosts
+from e2e import PATIENCE, run
 
 pytest.importorskip("numpy")
-
-
-def rows(seed, most=4000):
-    numbers = random.Random(seed)
-    return [f"{seed}-{row},{numbers.randbytes(numbers.randrange(200)).hex()}" for row in range(numbers.randrange(1, most))]
-
-
-def csv(seed):
-    return ("a,b\n" + "".join(row + "\n" for row in rows(seed))).encode()
-
-
-FORMATS = {
-    "csv": csv,
-    "csv.gz": lambda seed: gzip.compress(csv(seed)),
-    "tfrecord": lambda seed: b"".join(tfrecord(row.encode()) for row in rows(seed, 1000)),
-}
-OPTIONS = {"csv": {"header": "true"}}
 
 
 @pytest.fixture
@@ -44,30 +24,8 @@ def data(tmp_path):
     return folder
 
 
-def fill(folder, format, objects=4):
-    for path in folder.iterdir():
-        path.unlink()
-    for seed in range(objects):
-        (folder / f"{seed}.{format}").write_bytes(FORMATS[format](seed))
-    return sum(path.stat().st_size for path in folder.iterdir())
-
-
 def cached(folder, **source):
     return {**source, "cache": {"path": str(folder), "size": "1GiB"}}
-
-
-def records(source, decoder=None, **wishes):
-    """The records of each epoch."""
-    options = OPTIONS.get(decoder)
-    with pipemill.open(source, decoder, options=options, timeout=PATIENCE, **wishes) as stream:
-        return [[str(row) for batch in epoch for row in rows_of(batch)] for epoch in stream.epochs()]
-
-
-def made(source, out, decoder, *options):
-    words = [f"--option={name}={value}" for name, value in OPTIONS.get(decoder, {}).items()]
-    finished = run("index", source, "--out", out, "-d", decoder, "--distance", "8KiB", *words, *options)
-    assert finished.returncode == 0, finished.stderr.decode()
-    return out
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -131,43 +89,6 @@ def test_an_index_reads_what_it_knows_from_the_cache(counted, data, tmp_path):  
     assert records(cached(tmp_path / "cache", s3=f"{counted.bucket}/"), "csv") == records(f"{counted.bucket}/", "csv")
 
 
-PROGRAM = """
-import json, sys, pipemill
-source, epochs = json.loads(sys.argv[1]), int(sys.argv[2])
-with pipemill.open(source, "lines", epochs=epochs, timeout=300) as stream:
-    for batch in stream:
-        print(*batch.records(), sep="\\n")
-"""
-
-
-def program(source, epochs=1):
-    """The command that prints all lines."""
-    return [sys.executable, "-c", PROGRAM, json.dumps(source), str(epochs)]
-
-
-def printed(source, epochs=1):
-    finished = subprocess.run(program(source, epochs), capture_output=True, timeout=PATIENCE)
-    assert finished.returncode == 0, finished.stderr.decode()
-    return finished.stdout
-
-
-def blocks(folder):
-    return [path for path in folder.glob("v1/??/*") if len(path.name) == 38]
-
-
-def lines(count, seed):
-    numbers = random.Random(seed)
-    return "".join(f"{row} {numbers.randbytes(40).hex()}\n" for row in range(count)).encode()
-
-
-def large(data, objects=6):
-    for path in data.iterdir():
-        path.unlink()
-    for seed in range(objects):
-        (data / f"{seed}.txt").write_bytes(lines(40_000, seed))
-    return sum(path.stat().st_size for path in data.iterdir())
-
-
 def test_processes_at_once_fetch_each_byte_once(counted, data, tmp_path):  # noqa: F811
     size = large(data)
     command = program(cached(tmp_path / "cache", s3=f"{counted.bucket}/"))
@@ -176,28 +97,6 @@ def test_processes_at_once_fetch_each_byte_once(counted, data, tmp_path):  # noq
     assert [child.returncode for child in children] == [0] * 3
     assert set(outputs) == {b"".join((data / f"{seed}.txt").read_bytes() for seed in range(6))}
     assert counted.taken()[1] == size
-
-
-def kill_while_filled(source, cache, wanted):
-    """Kills the host once the cache has so many blocks. Nothing half done has the name of a block."""
-    with contextlib.suppress(pipemill.PipemillError):
-        with pipemill.open(source, "lines", epochs=50, timeout=PATIENCE) as stream:
-            for _ in stream:
-                if len(blocks(cache)) >= wanted:
-                    kill_hosts()
-    left = [path for path in cache.glob("v1/**/*") if path.is_file()]
-    assert {path.name for path in left} - {path.name for path in blocks(cache)} <= {"usage", "claims"}
-
-
-def tear(cache, numbers, cut, written):
-    """A power failure may leave files with any content: of these parts of them, one is cut, and one is written to."""
-    for path in blocks(cache):
-        if numbers.random() < cut:
-            os.truncate(path, numbers.randrange(path.stat().st_size))
-        elif numbers.random() < written:
-            with open(path, "r+b") as torn:
-                torn.seek(numbers.randrange(path.stat().st_size))
-                torn.write(numbers.randbytes(100))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -219,20 +118,9 @@ def test_nothing_of_a_killed_process_is_believed(counted, data, tmp_path, seed):
 def test_a_full_disk_costs_the_cache_and_not_the_run(counted, data, tmp_path):  # noqa: F811
     large(data)
     cache = tmp_path / "cache"
-    cache.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "none", cache], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("only root can mount a small disk")
-    try:
-        command = program(cached(cache, s3=f"{counted.bucket}/"), epochs=2)
-        finished = subprocess.run(command, capture_output=True, timeout=PATIENCE)
-        log = finished.stderr.decode()
-        assert finished.returncode == 0, log
-        assert log.count("can't be written") == 1 and "make room on its disk" in log, log
-        assert finished.stdout == 2 * b"".join((data / f"{seed}.txt").read_bytes() for seed in range(6))
+    with small_disk(cache, "4m"):
+        assert printed_with_a_full_disk(cached(cache, s3=f"{counted.bucket}/")) == 2 * b"".join((data / f"{seed}.txt").read_bytes() for seed in range(6))
         assert 0 < len(blocks(cache)) <= 4
-    finally:
-        subprocess.run(["umount", cache], check=True)
 
 
 def test_a_cache_smaller_than_the_data_keeps_a_part(counted, data, tmp_path):  # noqa: F811

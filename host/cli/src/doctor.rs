@@ -47,7 +47,8 @@ fn subjects(args: &Args) -> Result<Subjects, ExitCode> {
         return Ok(Subjects { configuration, addresses: Vec::new() });
     }
     let settings = |address: &String| -> Result<_, ExitCode> {
-        let mut settings = Settings::new(Selection::Named(s3::address(address.as_ref())?));
+        let address_in_s3 = s3::address(address.as_ref())?;
+        let mut settings = Settings::new(Selection::Named(vec![address_in_s3]));
         settings.access = args.s3.access();
         Ok((address.clone(), settings))
     };

@@ -97,7 +97,7 @@ fn named(args: &Args, address: &OsStr) -> Result<Source, ExitCode> {
         return Ok(Source::Files { pattern, reading });
     }
     let parsed = s3::address(address)?;
-    let mut settings = Settings::new(Selection::Named(parsed));
+    let mut settings = Settings::new(Selection::Named(vec![parsed]));
     settings.access = args.s3.access();
     settings.reading = reading;
     Ok(Source::S3(Box::new(settings)))

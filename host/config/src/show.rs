@@ -320,10 +320,11 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         // An index has a key of its own.
         s3::Selection::Known { .. } => Vec::new(),
         s3::Selection::Objects(addresses) if addresses.is_empty() => Vec::new(),
-        s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
+        // Only the command line makes names; a file has no key that means the same.
+        s3::Selection::Prefixes(addresses) | s3::Selection::Named(addresses) => {
+            vec![(S3.name, all(addresses))]
+        }
         s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
-        // Only the command line makes these; a file has no key that means the same.
-        s3::Selection::Named(address) => vec![(S3.name, quote(&address.to_string()))],
         s3::Selection::Manifest(address) => vec![(MANIFEST.name, quote(&address.to_string()))],
         s3::Selection::Augmented { manifest, attributes } => vec![
             (AUGMENTED_MANIFEST.name, quote(&manifest.to_string())),

@@ -311,6 +311,7 @@ fn reading(
         relist,
         inventory: inventory?.map(Box::new),
         on_demand: None,
+        divided_from: None,
         companions: Companions::default(),
         // It is read with the cache of bytes.
         records: None,

@@ -28,11 +28,13 @@ pub fn list_sources(
     mut visit: impl FnMut(ListedObject),
 ) -> Result<(), SourceError> {
     let mut runtime = LazyS3Runtime::new(None);
-    for source in sources {
+    let mut rest = sources;
+    while let [source, after @ ..] = rest {
         if Address::is_s3_url(source) {
-            list_in_s3(source, s3, &mut runtime, &mut visit)?;
+            rest = list_in_s3(rest, s3, &mut runtime, &mut visit)?;
             continue;
         }
+        rest = after;
         let path = PathBuf::from(source);
         let pattern = if path.is_dir() { Pattern::Folder(path) } else { Pattern::File(path) };
         for path in pattern.list(false, &mut LeftOut::default())? {
@@ -46,23 +48,32 @@ pub fn list_sources(
     Ok(())
 }
 
-fn list_in_s3(
-    source: &str,
+/// Lists the address in S3 with which these sources begin. An inventory is read once for each list,
+/// so it has all addresses up to the next source of another kind. Returns the sources after them.
+fn list_in_s3<'a>(
+    sources: &'a [String],
     s3: &Settings,
     runtime: &mut LazyS3Runtime,
     visit: &mut impl FnMut(ListedObject),
-) -> Result<(), SourceError> {
-    let address = source.parse().map_err(|why| {
-        let message = format!("is no address in S3: {why}");
-        SourceError::new(source, message, "write it as s3://bucket/key")
-    })?;
-    let system = |error| SourceError::io(source, "can't start", &error);
-    let settings = Settings { selection: Selection::Named(address), ..s3.clone() };
+) -> Result<&'a [String], SourceError> {
+    let most = if s3.reading.inventory.is_some() { sources.len() } else { 1 };
+    let are_in_s3 = sources[..most].iter().take_while(|source| Address::is_s3_url(source));
+    let (named, rest) = sources.split_at(are_in_s3.count());
+    let mut addresses = Vec::with_capacity(named.len());
+    for source in named {
+        addresses.push(source.parse().map_err(|why| {
+            let message = format!("is no address in S3: {why}");
+            SourceError::new(source, message, "write it as s3://bucket/key")
+        })?);
+    }
+    let system = |error| SourceError::io(&sources[0], "can't start", &error);
+    let settings = Settings { selection: Selection::Named(addresses), ..s3.clone() };
     let (runtime, stop) = (runtime.get().map_err(system)?, Stop::new().map_err(system)?);
     list_objects(&runtime, &settings, 0, &stop, |object| {
         visit(object);
         true
-    })
+    })?;
+    Ok(rest)
 }
 
 impl Index {

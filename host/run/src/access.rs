@@ -13,12 +13,13 @@ use pipemill_config::{self as config, Config, Indexed, Source, WorkerCount};
 use pipemill_decode::{Engine, ReadyPlugin};
 use pipemill_planned::read_for;
 use pipemill_ring::protocol;
+use pipemill_source::cache::{RecordCache, RecordCaches};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Order, Pattern, ReadSettings, Stop};
 use pipemill_types::Field;
 use serde_json::{Value, json};
 
-use crate::channels::{load, new_channel};
+use crate::channels::{load, new_channel, record_cache};
 use crate::factory::Sources;
 use crate::owner::{Owner, PARENT_POLL_INTERVAL};
 use crate::plan::Machine;
@@ -48,7 +49,8 @@ pub fn access(
     };
     let plugin = load(config, channel, engine)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let make = maker(config, channel, plugin).map_err(why)?;
+    let cache = record_cache(&RecordCaches::default(), channel).map_err(|why| vec![why])?;
+    let make = maker(config, channel, plugin, cache).map_err(why)?;
     let threads = match channel.workers {
         WorkerCount::Exactly(count) => count as usize,
         // Whoever asks waits for the answer, so nothing else needs a core.
@@ -95,11 +97,12 @@ fn chosen(fields: &[Field], names: &[String]) -> Result<Vec<usize>, Vec<String>>
     names.iter().map(number).collect()
 }
 
-/// Makes channels that decode blocks of the index's objects.
+/// Makes channels that decode blocks of the index's objects, unless this cache has their records.
 fn maker(
     config: &Config,
     channel: &config::Channel,
     plugin: ReadyPlugin,
+    cache: Option<Arc<RecordCache>>,
 ) -> io::Result<MakeChannel> {
     let sources = Mutex::new(Sources::new(config.s3_budget, Stop::new()?));
     let mut channel = channel.clone();
@@ -110,6 +113,7 @@ fn maker(
         let mut sources = sources.lock().unwrap_or_else(PoisonError::into_inner);
         let source = sources.open(&channel.name, of_blocks(&channel.source, list))?;
         let mut made = new_channel(&channel, source, plugin.clone(), 1);
+        made.cache.clone_from(&cache);
         // Each decoding of a block would report its errors again.
         made.observers.clear();
         Ok(made)

@@ -85,7 +85,7 @@ pub fn prepare(
                 Some(opened) => Ok(opened),
                 None => {
                     let plugin = plugin.as_ref().ok().map(|ready| &ready.plugin);
-                    Opened::new(one, &mut sources, &stop, plugin)
+                    Opened::new(one, &mut sources, &stop, (plugin, resources.workers))
                 }
             };
             match (plugin, opened) {
@@ -128,7 +128,7 @@ pub fn prepare(
 }
 
 /// Opens the channel's cache of records, if it has one.
-fn record_cache(
+pub(super) fn record_cache(
     caches: &RecordCaches,
     channel: &config::Channel,
 ) -> Result<Option<Arc<RecordCache>>, String> {
@@ -291,16 +291,19 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// `plugin` is the decoder, if it is known.
+    /// `plugin` is the decoder, if it is known, and `workers` the number of threads that decode.
     pub(super) fn new(
         channel: &config::Channel,
         sources: &mut Sources,
         stop: &Stop,
-        plugin: Option<&Plugin>,
+        (plugin, workers): (Option<&Plugin>, usize),
     ) -> io::Result<Opened> {
         let mut channel = channel.clone();
         if let Some(reading) = channel.source.reading_mut() {
             *reading = read_for(plugin, reading.clone());
+            // Records that are kept are those of whole objects.
+            let is_divided = workers > 1 && reading.records.is_none();
+            reading.divided_from = is_divided.then_some(Workers::LONG_OBJECT);
         }
         let first = sources.open_first(&channel, stop.clone())?;
         let source = sources.open_until(&channel.name, channel.source, stop.clone())?;
@@ -407,7 +410,8 @@ pub(super) fn find_decoder(
     rules: Vec<(String, DetectionRule)>,
     stop: &Stop,
 ) -> Result<Opened, String> {
-    let opened = Opened::new(channel, sources, stop, None).map_err(|error| error.to_string())?;
+    let opened =
+        Opened::new(channel, sources, stop, (None, 1)).map_err(|error| error.to_string())?;
     let Opened { mut source, first } = opened;
     if is_watched() {
         // This must happen before the first object is taken: otherwise the bytes of the epoch are

@@ -134,7 +134,7 @@ fn find(
     let stop = sources.stop();
     if let Some(plugin) = decoder_with_data(config, channel, engine).map_err(failed)? {
         let ready = load_found(config, channel, engine, Some(plugin)).map_err(faults)?;
-        let opened = Opened::new(channel, sources, &stop, Some(&ready.plugin));
+        let opened = Opened::new(channel, sources, &stop, (Some(&ready.plugin), 1));
         return Ok((opened.map_err(TryError::Source)?.source, ready));
     }
     let rules = detection_rules(engine, Some(Path::new(&config.file)));

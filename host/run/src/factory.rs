@@ -71,7 +71,8 @@ impl Sources {
                 // The address was checked when the configuration was read.
                 let learn_from =
                     channel.learn_from.as_ref().and_then(|address| address.parse().ok());
-                let selection = learn_from.map_or(settings.selection.clone(), Selection::Named);
+                let learn_from = learn_from.map(|address| Selection::Named(vec![address]));
+                let selection = learn_from.unwrap_or_else(|| settings.selection.clone());
                 let settings =
                     s3::Settings { selection, reading, concurrency: 1, ..*settings.clone() };
                 config::Source::S3(Box::new(settings))

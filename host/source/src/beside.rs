@@ -47,8 +47,9 @@ impl Selection {
     /// an index.
     pub fn decoder_places(&self) -> Vec<DecoderPlaces> {
         match self {
-            Self::Prefixes(addresses) => once_each(addresses.iter().map(below)),
-            Self::Named(address) => vec![below(address)],
+            Self::Prefixes(addresses) | Self::Named(addresses) => {
+                once_each(addresses.iter().map(below))
+            }
             Self::Objects(addresses) => once_each(addresses.iter().map(|one| vec![of_root(one)])),
             Self::Manifest(_) | Self::Augmented { .. } | Self::Known { .. } => Vec::new(),
         }

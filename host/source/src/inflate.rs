@@ -1,6 +1,7 @@
 //! Inflates gzip, zlib and zstd while an object is read.
 
 use std::io::{self, BufReader, ErrorKind, Read};
+use std::ops::Range;
 use std::time::Duration;
 
 use pipemill_codecs::{
@@ -278,6 +279,10 @@ impl<D: Decompressor> Input for Inflated<D> {
             let input = self.kind.inflate_from(&self.name, stored, point);
             skip(&self.name, input, point.map_or(0, SeekPoint::inflated), offset)
         }))
+    }
+
+    fn stored_range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.decompressor.compressed().input.range(range)
     }
 
     fn read(

@@ -11,14 +11,15 @@ use pipemill_types::{
 };
 
 use crate::arranged::{Arranged, Item, PartOfBlocks, ShuffledBlocks};
+use crate::by_places::{ByPlaces, IndexedObject};
 use crate::file_identity::file_facts;
 use crate::file_version::FileVersion;
 use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
 use crate::{
-    Block, KnownRecords, ListPart, Object, Order, ReadSettings, SeekPoint, SkippedRecords, Source,
-    SourceError, SourceEvent, Start, Stop, TotalSize,
+    Block, Input, KnownRecords, ListPart, Object, Order, ReadSettings, SeekPoint, SkippedRecords,
+    Source, SourceError, SourceEvent, Start, Stop, TotalSize,
 };
 
 /// An object that is known.
@@ -413,6 +414,9 @@ impl KnownFiles {
             let header = open(ObjectStart::default())?.input;
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
+        if item.block.is_none() && offset == 0 && input.is_inflated() {
+            input = self.divided(input, item.object, &known);
+        }
         let companions = self.reading.open_companions(path, &name, version, &self.stop)?;
         let list = Some(self.list.0.identity());
         let (facts, identity) = file_facts(path, version, &companions, list);
@@ -422,6 +426,22 @@ impl KnownFiles {
         let (epoch, block) = (self.epoch, item.block);
         let known = Some(self.list.known_records(item.object));
         Ok(Object { epoch, ordinal, name, identity, facts, block, known, input, companions })
+    }
+
+    /// A compressed file that is read from its start, and at the places of the index if it is long.
+    fn divided(&self, input: Box<dyn Input>, number: u64, known: &KnownObject) -> Box<dyn Input> {
+        if !self.reading.is_divided(known.size) {
+            return input;
+        }
+        let object = IndexedObject {
+            list: self.list.clone(),
+            index: self.name.clone(),
+            number,
+            name: known.name.clone(),
+            size: known.size,
+            compression: self.reading.compression.resolve(&known.name),
+        };
+        Box::new(ByPlaces::new(input, object))
     }
 
     /// Checks that an open file and its companions are as the list knows them. The content of files

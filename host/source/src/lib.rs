@@ -6,6 +6,7 @@
 //! - `arranged`: the order of an epoch of a known list: of its objects, or of their blocks.
 //! - `awaited`: the object that a source waits for, as other threads see it.
 //! - `beside`: the places at which a file may lie that names the decoder of data.
+//! - `by_places`: a compressed object that an index knows, read at several places concurrently.
 //! - `cache`: keeps stored bytes of objects in S3 on a local disk.
 //! - `chain`: joins several inputs into one.
 //! - `companions`: the objects that lie beside an object, and are decoded with it.
@@ -58,6 +59,7 @@
 mod arranged;
 mod awaited;
 mod beside;
+mod by_places;
 pub mod cache;
 mod chain;
 mod companions;

@@ -1,6 +1,6 @@
 //! The names of a command line as a source: files, FIFOs, folders, objects in S3, standard input.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,26 +63,40 @@ impl Paths {
         }
     }
 
-    /// The source of a folder or of an address in S3; `None` for other names, which are one object
-    /// each.
+    /// The addresses in S3 at the beginning of these names that one source reads. An inventory is
+    /// read once for each source, so it has the addresses up to the next name of another kind.
+    fn addresses(&self, names: &[OsString]) -> Result<Vec<Address>, SourceError> {
+        let most = if self.reading.inventory.is_some() { usize::MAX } else { 1 };
+        let names = names.iter().take(most).take_while(|name| Address::is_s3_url(name));
+        let address = |name: &OsString| {
+            Address::of_name(name).map_err(|why| {
+                let message = format!("is no address in S3: {why}");
+                SourceError::new(name.to_string_lossy(), message, "write it as s3://bucket/key")
+            })
+        };
+        names.map(address).collect()
+    }
+
+    /// The source of a folder or of addresses in S3, which begins with the name of this index;
+    /// `None` for other names, which are one object each.
     fn nested_source(
         &mut self,
-        name: &OsStr,
+        first: usize,
         start: Start,
     ) -> Result<Option<Box<dyn Source>>, SourceError> {
-        if Address::is_s3_url(name) {
+        let name = &self.names[first];
+        let addresses = self.addresses(&self.names[first..])?;
+        if !addresses.is_empty() {
+            self.next = first + addresses.len();
+            let is_all = addresses.len() == self.names.len();
             let shown = name.to_string_lossy();
-            let address = Address::of_name(name).map_err(|why| {
-                let message = format!("is no address in S3: {why}");
-                SourceError::new(&*shown, message, "write it as s3://bucket/key")
-            })?;
             let s3 =
                 self.s3.get().map_err(|error| SourceError::io(&*shown, "can't start", &error))?;
-            let mut settings = s3::Settings::new(Selection::Named(address));
+            let mut settings = s3::Settings::new(Selection::Named(addresses));
             settings.access = self.access.clone();
             settings.reading = self.this_epoch();
-            // The byte counts of several names are not summed up: the total stays unknown.
-            let total_size = self.total_size.clone().filter(|_| self.names.len() == 1);
+            // The byte counts of several sources are not summed up: the total stays unknown.
+            let total_size = self.total_size.clone().filter(|_| is_all);
             let (stop, total_size) = (self.stop.clone(), total_size.unwrap_or_default());
             let start = (start, self.point.take());
             let objects = s3::Objects::with_total_size(s3, settings, start, stop, total_size);
@@ -163,9 +177,10 @@ impl Source for Paths {
             {
                 total_size.set(self.epoch, bytes);
             }
+            let first = self.next;
             self.next += 1;
             let start = self.start.take().unwrap_or(Start::of_epoch(self.epoch));
-            self.nested = self.nested_source(&name, start)?;
+            self.nested = self.nested_source(first, start)?;
             if self.nested.is_some() {
                 continue;
             }

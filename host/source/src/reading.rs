@@ -38,6 +38,9 @@ pub struct ReadSettings {
     /// Whether bytes of objects in a store are requested when they are read, and not before: their
     /// decoder chooses them. `None`: not known, so the names of the objects decide.
     pub on_demand: Option<bool>,
+    /// Compressed objects of an index that have more stored bytes than this are read at several
+    /// places concurrently. `None`: no object is.
+    pub divided_from: Option<u64>,
     /// The companions that the decoder needs of each object. They are opened with their object, and
     /// lists have no objects of their own for them.
     pub companions: Companions,
@@ -71,6 +74,7 @@ impl Default for ReadSettings {
             relist: false,
             inventory: None,
             on_demand: None,
+            divided_from: None,
             companions: Companions::default(),
             records: None,
         }

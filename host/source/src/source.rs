@@ -68,6 +68,13 @@ pub trait Input: Send {
         None
     }
 
+    /// These bytes of an object that is inflated, as it is stored: as [`range`](Self::range) of
+    /// others. `None` if they can't be read concurrently with this input.
+    fn stored_range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let _ = range;
+        None
+    }
+
     /// Number of bytes for which there is room before they are read, if it is worth requesting them
     /// by [`range`](Self::range) that early.
     fn room_ahead(&self) -> Option<u64> {

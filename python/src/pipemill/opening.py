@@ -35,6 +35,8 @@ NODE_TIMEOUT = 600.0
 OWNER_OF_NODE = "local rank 0 of this machine"
 
 _opened_per_node = 0
+#: Number of streams of hosts that share their lists so far.
+_opened_alone = 0
 
 
 @answering({})
@@ -163,7 +165,10 @@ def open(  # the name that `pipemill.open` has
     else:
         config = {} if workers != "auto" else {"cores": local_cores()}
         text = toml({**config, "channel": [channel]})
-        stream = _owning(Host.of_text(text, consumers_first=state is not None), name, wishes)
+        started = Host.of_text(
+            text, consumers_first=state is not None, variables=lists_of_job(channel)
+        )
+        stream = _owning(started, name, wishes)
     stream._part = part_name(channel, node) if state is None else None
     stream._may_skip = may_skip(on_error, on_plugin_error)
     return stream
@@ -473,8 +478,36 @@ def node_address(node: Node, text: str) -> Address:
 
     global _opened_per_node
     _opened_per_node += 1
-    of_user = os.environ.get("XDG_RUNTIME_DIR")
-    folder = f"{of_user}/pipemill" if of_user else f"/tmp/pipemill-{os.getuid()}"
     words = "\0".join((node.job, str(_opened_per_node), text))
-    path = f"{folder}/node-{hashlib.sha256(words.encode()).hexdigest()[:20]}.sock"
+    path = f"{_folder_of_user()}/node-{hashlib.sha256(words.encode()).hexdigest()[:20]}.sock"
     return Address(path, can_be_guessed=True)
+
+
+def lists_of_job(channel: Mapping[str, Any]) -> dict[str, str]:
+    """The variable by which the hosts of this machine's processes, each of which has one of its own,
+    find the list that one of them makes. It is the same for the same job, and the same number of
+    such calls before. Empty if no launcher says which job this is, or nothing is listed once."""
+    import hashlib
+
+    global _opened_alone
+    source = channel["source"]
+    part = source.get("part")
+    if part is None or "s3" not in source or source.get("list") == "epoch":
+        return {}
+    try:
+        node = node_of((part["index"], part["count"]))
+    except ValueError:
+        return {}
+    if node.local_world == 1 or not node.job.strip(","):
+        return {}
+    _opened_alone += 1
+    words = "\0".join((node.job, str(_opened_alone)))
+    name = hashlib.sha256(words.encode()).hexdigest()[:20]
+    return {"PIPEMILL_NODE_LISTS": f"{_folder_of_user()}/lists-{name}"}
+
+
+def _folder_of_user() -> str:
+    """The folder of what the processes of this user share on this machine. The host makes it, and
+    checks that it is this user's alone."""
+    of_user = os.environ.get("XDG_RUNTIME_DIR")
+    return f"{of_user}/pipemill" if of_user else f"/tmp/pipemill-{os.getuid()}"

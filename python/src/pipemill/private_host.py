@@ -70,6 +70,8 @@ class Host:
 
     #: Path of the socket to which consumers connect.
     socket: str
+    #: More of the host's environment than this program has.
+    _variables: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -77,11 +79,14 @@ class Host:
         pass_fds: tuple[int, ...] = (),
         shown: str | None = None,
         consumers_first: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Starts the host with this configuration, and waits until it is ready. Messages call the
         file `shown`; None: by its name. `consumers_first`: nothing is decoded before the first
-        consumers are connected, because they bring a state."""
+        consumers are connected, because they bring a state. `variables`: more of its environment.
+        """
         words = ["--consumers-first"] if consumers_first else []
+        self._variables = variables or {}
         answer = self._start("run", words, file, pass_fds, shown)
         self.socket = answer["socket"]
         self._paths.append(self.socket)
@@ -97,6 +102,7 @@ class Host:
         lifeline = ours.detach()
         answers, stdout = os.pipe()
         environment = {"PIPEMILL_LOG": "warn", "PIPEMILL_LOG_FORMAT": "human", **os.environ}
+        environment |= self._variables
         whole = [find_binary(), command, "--owner", str(os.getpid()), "--config", file, *words]
         try:
             # In a session of its own, so that Ctrl-C does not reach it: the program decides.
@@ -139,12 +145,18 @@ class Host:
         return answer
 
     @classmethod
-    def of_text(cls, text: str, shown: str = "", consumers_first: bool = False) -> Host:
+    def of_text(
+        cls,
+        text: str,
+        shown: str = "",
+        consumers_first: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> Host:
         """A host for the text of a configuration. No file is left of it. Messages about it begin
         with `shown` and a place in it. With "" they have no place, because no person wrote the
         text."""
         with memory_file(text) as fd:
-            return cls(f"/proc/self/fd/{fd}", (fd,), shown, consumers_first)
+            return cls(f"/proc/self/fd/{fd}", (fd,), shown, consumers_first, variables)
 
     def connect(self, channel: str, **wishes: Any) -> Stream:
         """Connects to a channel. The arguments are those of :func:`connect`, but ``socket``. The

@@ -112,6 +112,9 @@ pub struct Workers {
 }
 
 impl Workers {
+    /// Objects that have more stored bytes than this are divided among several workers.
+    pub const LONG_OBJECT: u64 = 2 * SECTION_BYTES as u64;
+
     /// Makes `count` workers, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
         let stats = (0..count.max(1)).map(|_| Arc::default()).collect();

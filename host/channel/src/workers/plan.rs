@@ -165,8 +165,8 @@ impl Planner<'_> {
         (planned, Job { number, object, begin, fields, deliveries, section, worker })
     }
 
-    /// Whether several workers decode the object: it is long and uncompressed, or it is the only
-    /// object that can be read now. Records that are kept are those of whole objects.
+    /// Whether several workers decode the object: it is long, and uncompressed or read at the places
+    /// of an index; or it is the only object that can be read now. Records that are kept are those of whole objects.
     fn is_divided(&self, object: &Object) -> bool {
         if !self.source.can_reread() {
             return true;
@@ -175,7 +175,8 @@ impl Planner<'_> {
             return false;
         }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
-        is_long && object.input.is_stored() && !self.limiter.sections_are_wasted()
+        let is_told = object.input.is_inflated() && object.input.next_start(0).is_some();
+        (is_long && object.input.is_stored() || is_told) && !self.limiter.sections_are_wasted()
     }
 
     /// Hands an object to workers section by section. Returns the next number of the plan.
@@ -192,6 +193,9 @@ impl Planner<'_> {
         let longest = if reads_themselves { LONGEST_SECTION } else { LONG_SECTION };
         let step = step(object.facts.size, self.workers, self.section_bytes, longest);
         let (most, epoch) = ((self.workers + 1) * step, object.epoch);
+        // The stored size says nothing of the inflated bytes.
+        let size = if input.is_inflated() { None } else { copied.facts.size };
+        let size = size.unwrap_or(u64::MAX);
         let whole = reads_themselves.then(|| std::mem::replace(&mut input, Box::new(NoInput)));
         let sections = Sections::new(self.limiter.clone(), epoch, first, most, whole);
         let part = Some(sections.first());
@@ -199,7 +203,7 @@ impl Planner<'_> {
         self.send(Planned::Object(planned));
         self.jobs.hand_over(job, 0)?;
         if reads_themselves {
-            self.divide_whole(first + 1, &sections, &copied, step as u64)
+            self.divide_whole(first + 1, &sections, &copied, (step as u64, size))
         } else {
             self.divide_pieces(first + 1, &sections, &copied, input, step as u64)
         }
@@ -211,9 +215,8 @@ impl Planner<'_> {
         mut number: u64,
         sections: &Arc<Sections>,
         object: &Object,
-        step: u64,
+        (step, size): (u64, u64),
     ) -> Result<u64, StopReason> {
-        let size = object.facts.size.unwrap_or(0);
         while !self.limiter.is_over(object.epoch) {
             match sections.begin_after(number, step, size) {
                 NextSection::Begun(part) => {

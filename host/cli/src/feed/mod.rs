@@ -178,6 +178,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         hidden: false,
         relist: true,
         on_demand: Some(false),
+        divided_from: None,
         companions: Companions::default(),
         records: None,
     };

@@ -173,6 +173,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             relist,
             inventory: None,
             on_demand: None,
+            divided_from: None,
             companions: Companions::default(),
             records,
         },

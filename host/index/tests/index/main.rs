@@ -4,3 +4,4 @@ mod file;
 mod hosts;
 mod places;
 mod reading;
+mod workers;

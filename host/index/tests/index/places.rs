@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use crate::file::config;
 use crate::reading::{Decoder, Record, Records, channel, index, run};
 
-const DECODERS: [Decoder; 6] = [
+pub const DECODERS: [Decoder; 6] = [
     ("csv", &[("header", "true"), ("types", "a:int64,b:float64,c:utf8")]),
     ("csv", &[("header", "auto"), ("types", "auto")]),
     ("jsonl", &[("fields", "a:int64,b:float64,c")]),
@@ -27,7 +27,7 @@ const DECODERS: [Decoder; 6] = [
 ];
 
 /// A file of the decoder with these records.
-fn file(decoder: usize, records: &[u32]) -> Vec<u8> {
+pub fn file(decoder: usize, records: &[u32]) -> Vec<u8> {
     let text = |line: &dyn Fn(&u32) -> String| records.iter().map(line).collect::<String>();
     let long = |n: &u32| "x".repeat((*n % 211) as usize);
     let bytes: Vec<_> = records.iter().map(|n| format!("{n} {}", long(n)).into_bytes()).collect();
@@ -41,7 +41,7 @@ fn file(decoder: usize, records: &[u32]) -> Vec<u8> {
 }
 
 /// The name's ending, and the compressed bytes: of one part, or of several one after the other.
-fn compressed(kind: u8, bytes: &[u8]) -> (&'static str, Vec<u8>) {
+pub fn compressed(kind: u8, bytes: &[u8]) -> (&'static str, Vec<u8>) {
     let parts = bytes.chunks(bytes.len().max(1).div_ceil(1 + usize::from(kind % 2) * 3).max(1));
     match kind {
         2 | 3 => {

@@ -2,10 +2,11 @@
 //! which have a line for each object.
 //!
 //! The format is that of Amazon's user guide, "Locating your inventory list". The files need not be
-//! in the order of the keys. So all objects below the prefix are held in memory, and sorted.
+//! in the order of the keys. So all objects below the prefixes are held in memory, and sorted.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use md5::{Digest, Md5};
@@ -68,7 +69,7 @@ struct Columns {
     count: usize,
 }
 
-/// The objects below a prefix. Keys and ETags are in one text: there may be many millions.
+/// The objects below the prefixes. Keys and ETags are in one text: there may be many millions.
 #[derive(Default)]
 struct Inventory {
     texts: String,
@@ -85,73 +86,90 @@ struct InventoryObject {
     size: u64,
 }
 
-/// Adds all objects of an inventory whose keys begin with the address's key, and returns their
-/// number. With `is_name`, the object with exactly this key is the only one, if there is one.
-/// `is_last`: the list ends with them.
-pub(super) async fn list_inventory(
-    planner: &Planner,
-    inventory: &Address,
-    address: &Address,
-    (is_name, is_last): (bool, bool),
-    entries: &mut EntryList,
-) -> Result<u64, ListError> {
-    let mut listed = read(planner, inventory, address).await?;
-    listed.sort().map_err(|message| wrong(inventory, message))?;
-    if is_name {
-        listed.keep_only(&address.key);
-    }
-    let (mut count, mut pages) = (0, listed.objects.chunks(PAGE).peekable());
-    if pages.peek().is_none() {
-        entries.push_page(address, Vec::new(), is_last).await?;
-    }
-    while let Some(page) = pages.next() {
-        let page = page.iter().filter_map(|object| listed.found(object, address)).collect();
-        count += add_page(address, page, is_last && pages.peek().is_none(), entries).await?;
-    }
-    Ok(count)
+/// The lists of several addresses, which are taken from one inventory. It is read when the first
+/// list is wanted, and once for all of them.
+pub(super) struct InventoryLists<'a> {
+    manifest: &'a Address,
+    addresses: &'a [Address],
+    /// The objects below all addresses.
+    listed: Option<Inventory>,
 }
 
-/// Reads the objects below an address, in the order of the files.
-async fn read(
-    planner: &Planner,
-    inventory: &Address,
-    address: &Address,
-) -> Result<Inventory, SourceError> {
-    let (s3, window) = (planner.s3.clone(), planner.window.clone());
-    let text = read_manifest(s3, window, inventory, MAX_MANIFEST_BYTES).await?;
-    let manifest: InventoryManifest = serde_json::from_slice(&text).map_err(|error| {
-        let message = format!("is not the manifest of an S3 Inventory: {error}");
-        let remedy = "give the address of its manifest.json";
-        SourceError::new(inventory.to_string(), message, remedy)
-    })?;
-    let columns = manifest.check(inventory, address)?;
-    log::info!(
-        "{address}: its objects are those of the inventory {inventory}{}",
-        manifest
-            .age()
-            .map(|age| format!(", made {} hours ago", age.as_secs() / 3600))
-            .unwrap_or_default()
-    );
-    let mut listed = Inventory::default();
-    for file in &manifest.files {
-        let place = inventory.with_key(&file.key);
-        if file.size > MAX_FILE_BYTES {
-            let message =
-                format!("{place} has {} bytes; at most {MAX_FILE_BYTES} are read", file.size);
-            return Err(wrong(inventory, message));
-        }
-        let bytes = read_list_file(planner, &place, file.size).await?;
-        let (bucket, prefix) = (manifest.source_bucket.clone(), address.key.clone());
-        let (columns, md5) = (columns.clone(), file.md5.clone());
-        let added = spawn_blocking(move || {
-            check_md5(&bytes, &md5)?;
-            listed.add_file(&bytes, &columns, &bucket, &prefix)?;
-            Ok(listed)
-        });
-        let added = added.await.map_err(|error| task_failed(&error))?;
-        listed = added.map_err(|message: String| wrong(&place, message))?;
+impl<'a> InventoryLists<'a> {
+    pub(super) fn new(manifest: &'a Address, addresses: &'a [Address]) -> Self {
+        Self { manifest, addresses, listed: None }
     }
-    Ok(listed)
+
+    /// Adds all objects of the inventory whose keys begin with the key of this address, which is
+    /// one of the addresses, and returns their number. With `is_name`, the object with exactly this
+    /// key is the only one, if there is one. `is_last`: the list ends with them.
+    pub(super) async fn add(
+        &mut self,
+        planner: &Planner,
+        address: &Address,
+        (is_name, is_last): (bool, bool),
+        entries: &mut EntryList,
+    ) -> Result<u64, ListError> {
+        let listed = match self.listed.take() {
+            Some(listed) => listed,
+            None => self.read(planner).await?,
+        };
+        let listed = self.listed.insert(listed);
+        let (mut count, objects) = (0, listed.below(&address.key, is_name));
+        let mut pages = objects.chunks(PAGE).peekable();
+        if pages.peek().is_none() {
+            entries.push_page(address, Vec::new(), is_last).await?;
+        }
+        while let Some(page) = pages.next() {
+            let page = page.iter().filter_map(|object| listed.found(object, address)).collect();
+            count += add_page(address, page, is_last && pages.peek().is_none(), entries).await?;
+        }
+        Ok(count)
+    }
+
+    /// Reads the objects below all addresses, in the order of their keys.
+    async fn read(&self, planner: &Planner) -> Result<Inventory, SourceError> {
+        let (s3, window) = (planner.s3.clone(), planner.window.clone());
+        let text = read_manifest(s3, window, self.manifest, MAX_MANIFEST_BYTES).await?;
+        let manifest: InventoryManifest = serde_json::from_slice(&text).map_err(|error| {
+            let message = format!("is not the manifest of an S3 Inventory: {error}");
+            let remedy = "give the address of its manifest.json";
+            SourceError::new(self.manifest.to_string(), message, remedy)
+        })?;
+        let columns = manifest.check(self.manifest, self.addresses)?;
+        log::info!(
+            "{}: its objects are those of the inventory {}{}",
+            planner.settings.selection,
+            self.manifest,
+            manifest
+                .age()
+                .map(|age| format!(", made {} hours ago", age.as_secs() / 3600))
+                .unwrap_or_default()
+        );
+        let prefixes: Arc<[_]> = self.addresses.iter().map(|one| one.key.clone()).collect();
+        let mut listed = Inventory::default();
+        for file in &manifest.files {
+            let place = self.manifest.with_key(&file.key);
+            if file.size > MAX_FILE_BYTES {
+                let size = file.size;
+                let message =
+                    format!("{place} has {size} bytes; at most {MAX_FILE_BYTES} are read");
+                return Err(wrong(self.manifest, message));
+            }
+            let bytes = read_list_file(planner, &place, file.size).await?;
+            let (bucket, prefixes) = (manifest.source_bucket.clone(), prefixes.clone());
+            let (columns, md5) = (columns.clone(), file.md5.clone());
+            let added = spawn_blocking(move || {
+                check_md5(&bytes, &md5)?;
+                listed.add_file(&bytes, &columns, &bucket, &prefixes)?;
+                Ok(listed)
+            });
+            let added = added.await.map_err(|error| task_failed(&error))?;
+            listed = added.map_err(|message: String| wrong(&place, message))?;
+        }
+        listed.sort().map_err(|message| wrong(self.manifest, message))?;
+        Ok(listed)
+    }
 }
 
 fn wrong(place: &Address, message: String) -> SourceError {
@@ -160,13 +178,16 @@ fn wrong(place: &Address, message: String) -> SourceError {
 }
 
 impl InventoryManifest {
-    /// Checks that it lists the objects of this address. Returns the columns of its files.
-    fn check(&self, inventory: &Address, address: &Address) -> Result<Columns, SourceError> {
+    /// Checks that it lists the objects of these addresses. Returns the columns of its files.
+    fn check(&self, inventory: &Address, addresses: &[Address]) -> Result<Columns, SourceError> {
         let refused = |message: String, remedy: &str| {
             Err(SourceError::new(inventory.to_string(), message, remedy))
         };
-        let is_access_point = address.bucket.starts_with("arn:");
-        if *self.source_bucket != *address.bucket && !is_access_point {
+        let is_other = |address: &&Address| {
+            let is_access_point = address.bucket.starts_with("arn:");
+            *self.source_bucket != *address.bucket && !is_access_point
+        };
+        if let Some(address) = addresses.iter().find(is_other) {
             let message = format!(
                 "is an inventory of the bucket {}, and not of {address}",
                 printable(&self.source_bucket)
@@ -231,13 +252,13 @@ fn check_md5(bytes: &[u8], expected: &str) -> Result<(), String> {
 }
 
 impl Inventory {
-    /// Adds the objects of a file, compressed or not, whose keys begin with this prefix.
+    /// Adds the objects of a file, compressed or not, whose keys begin with one of these prefixes.
     fn add_file(
         &mut self,
         bytes: &[u8],
         columns: &Columns,
         bucket: &str,
-        prefix: &str,
+        prefixes: &[String],
     ) -> Result<(), String> {
         let is_gzip = bytes.starts_with(&[0x1f, 0x8b]);
         let mut lines: Box<dyn BufRead> = match is_gzip {
@@ -262,18 +283,18 @@ impl Inventory {
             if text.is_empty() {
                 continue;
             }
-            self.add_line(text, columns, bucket, prefix)
+            self.add_line(text, columns, bucket, prefixes)
                 .map_err(|message| format!("its line {number}: {message}"))?;
         }
     }
 
-    /// Adds the object of a line, if its key begins with this prefix.
+    /// Adds the object of a line, if its key begins with one of these prefixes.
     fn add_line(
         &mut self,
         line: &str,
         columns: &Columns,
         bucket: &str,
-        prefix: &str,
+        prefixes: &[String],
     ) -> Result<(), String> {
         let fields = fields(line)?;
         if fields.len() != columns.count {
@@ -300,7 +321,7 @@ impl Inventory {
             .ok_or_else(|| {
                 format!("`{}` is not the URL-encoded key of an object", printable(encoded))
             })?;
-        if !key.starts_with(prefix) {
+        if !prefixes.iter().any(|prefix| key.starts_with(prefix)) {
             return Ok(());
         }
         let size = field(columns.size);
@@ -348,10 +369,15 @@ impl Inventory {
         Ok(())
     }
 
-    /// Keeps the object with this key alone, if there is one.
-    fn keep_only(&mut self, key: &str) {
-        if let Ok(at) = self.objects.binary_search_by(|object| self.key(object).cmp(key)) {
-            self.objects = vec![self.objects[at]];
+    /// The objects whose keys begin with this prefix, once they are sorted. With `is_name`, the
+    /// object with exactly this key is the only one, if there is one.
+    fn below(&self, prefix: &str, is_name: bool) -> &[InventoryObject] {
+        let start = self.objects.partition_point(|object| self.key(object) < prefix);
+        let from = &self.objects[start..];
+        match from.first() {
+            // It is the least of those that begin with it.
+            Some(first) if is_name && self.key(first) == prefix => &from[..1],
+            _ => &from[..from.partition_point(|object| self.key(object).starts_with(prefix))],
         }
     }
 
@@ -445,37 +471,46 @@ mod tests {
             let columns = Columns::of("Bucket, Key, Size, ETag").unwrap();
             for start in [&b""[..], b"\"b\",\"k\",\"1\",\"e\"\n", &[0x1f, 0x8b]] {
                 let mut inventory = Inventory::default();
-                let _ = inventory.add_file(&[start, &bytes].concat(), &columns, "b", "");
+                let _ = inventory.add_file(&[start, &bytes].concat(), &columns, "b", &[String::new()]);
                 let _ = inventory.sort();
             }
         }
 
-        /// Objects come in the order of their keys, whatever their order in the files is.
+        /// Below each prefix, objects come in the order of their keys, whatever their order in the
+        /// files is, and which other prefixes are read with it.
         #[test]
-        fn objects_are_sorted(keys in prop::collection::vec("[a-c/é +%]{1,4}", 0..30)) {
+        fn objects_below_each_prefix_are_sorted(
+            keys in prop::collection::vec("[a-c/é +%]{1,4}", 0..30),
+            prefixes in prop::collection::vec("[a-c/é]{0,2}", 1..4),
+        ) {
             let columns = Columns::of("Bucket, Key, Size, ETag").unwrap();
             let mut inventory = Inventory::default();
             for key in &keys {
                 let escape = |byte: u8| format!("%{byte:02X}");
                 let key: String = key.bytes().map(escape).collect();
                 let line = format!("\"b\",\"{key}\",\"7\",\"e\"");
-                inventory.add_line(&line, &columns, "b", "a").unwrap();
+                inventory.add_line(&line, &columns, "b", &prefixes).unwrap();
             }
             inventory.sort().unwrap();
-            let mut expected: Vec<_> =
-                keys.iter().filter(|key| key.starts_with('a')).map(String::as_str).collect();
-            expected.sort_unstable();
-            expected.dedup();
-            let found: Vec<_> = inventory.objects.iter().map(|one| inventory.key(one)).collect();
-            prop_assert_eq!(&found, &expected);
-            for key in expected.clone() {
-                let mut inventory = Inventory {
-                    texts: inventory.texts.clone(), objects: inventory.objects.clone(),
-                };
-                inventory.keep_only(key);
-                prop_assert_eq!(inventory.objects.len(), 1);
-                prop_assert_eq!(inventory.key(&inventory.objects[0]), key);
+            let found = |prefix: &str, is_name| -> Vec<&str> {
+                inventory.below(prefix, is_name).iter().map(|one| inventory.key(one)).collect()
+            };
+            let expected = |prefix: &str| {
+                let mut expected: Vec<_> =
+                    keys.iter().filter(|key| key.starts_with(prefix)).map(String::as_str).collect();
+                expected.sort_unstable();
+                expected.dedup();
+                expected
+            };
+            for prefix in &prefixes {
+                prop_assert_eq!(found(prefix, false), expected(prefix));
+                let is_object = keys.contains(prefix);
+                let named = if is_object { vec![prefix.as_str()] } else { expected(prefix) };
+                prop_assert_eq!(found(prefix, true), named);
             }
+            let is_kept = |key: &&String| prefixes.iter().any(|prefix| key.starts_with(prefix));
+            let kept: std::collections::BTreeSet<_> = keys.iter().filter(is_kept).collect();
+            prop_assert_eq!(inventory.objects.len(), kept.len());
         }
     }
 }

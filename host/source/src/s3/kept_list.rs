@@ -5,11 +5,15 @@
 //! the object before it: the rest of its key, its size, and the 16 bytes of a usual ETag.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
 
 use super::access::Access;
 use super::address::Address;
 use super::entry::{FoundObject, ObjectInfo};
+use super::node_list::NodeList;
 use super::settings::{Selection, Settings};
 
 /// Largest size in bytes of a list that is kept: that of some 6 million objects.
@@ -20,10 +24,14 @@ const MAX_OF_ONE_EPOCH: usize = 1000;
 
 /// The kept lists of a process.
 #[derive(Default)]
-pub(super) struct KeptLists(Mutex<HashMap<Listed, Arc<ListSlot>>>);
+pub(super) struct KeptLists {
+    slots: Mutex<HashMap<Listed, Arc<ListSlot>>>,
+    /// Where they are shared with other hosts of the job on this machine, if they are.
+    shared: Option<PathBuf>,
+}
 
 /// What is listed: prefixes, how they are reached, and which keys are left out.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Listed {
     prefixes: Vec<Address>,
     access: Access,
@@ -32,7 +40,20 @@ struct Listed {
     inventory: Option<Box<Address>>,
 }
 
+impl Listed {
+    /// Identifies it for all hosts of this version.
+    fn digest(&self) -> String {
+        let text = format!("{} {self:?}", env!("CARGO_PKG_VERSION"));
+        Sha256::digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 impl KeptLists {
+    /// Lists that are shared at this path.
+    pub(super) fn new(shared: Option<PathBuf>) -> Self {
+        Self { shared, ..Self::default() }
+    }
+
     /// The place of the list of these settings; `None` if each epoch is listed.
     pub(super) fn slot(&self, settings: &Settings) -> Option<Arc<ListSlot>> {
         let Selection::Prefixes(prefixes) = &settings.selection else { return None };
@@ -43,30 +64,31 @@ impl KeptLists {
         let (hidden, allow_empty) = (settings.reading.hidden, settings.allow_empty);
         let inventory = settings.reading.inventory.clone();
         let listed = Listed { prefixes, access, hidden, allow_empty, inventory };
-        Some(
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(listed)
-                .or_default()
-                .clone(),
-        )
+        let shared = self.shared.as_ref();
+        let node = shared.map(|path| NodeList::new(path, &listed.digest()));
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = || Arc::new(ListSlot { node, list: Mutex::default() });
+        Some(slots.entry(listed).or_insert_with(slot).clone())
     }
 }
 
 /// The place of a list.
 #[derive(Default)]
-pub(super) struct ListSlot(Mutex<Option<Arc<KeptList>>>);
+pub(super) struct ListSlot {
+    list: Mutex<Option<Arc<KeptList>>>,
+    /// Where other hosts of the job find it, if it is shared.
+    pub(super) node: Option<NodeList>,
+}
 
 impl ListSlot {
     /// The list, if it was read to its end and kept.
     pub(super) fn get(&self) -> Option<Arc<KeptList>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps a list, unless another source has kept one before: all sources read the same one.
-    fn set(&self, list: KeptList) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn set(&self, list: KeptList) {
+        let mut kept = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get_or_insert_with(|| Arc::new(list));
     }
 }
@@ -119,6 +141,41 @@ impl KeptList {
             pages.all(|page| page.objects == 0)
         };
         (0..self.prefixes.len() as u32).any(is_empty)
+    }
+
+    /// Appends all of it: see [`decode`](Self::decode).
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        put(bytes, self.prefixes.len() as u64);
+        for Address { bucket, key, .. } in &self.prefixes {
+            put_text(bytes, bucket.as_bytes());
+            put_text(bytes, key.as_bytes());
+        }
+        put(bytes, self.pages.len() as u64);
+        for page in &self.pages {
+            put(bytes, page.prefix.into());
+            put(bytes, page.objects.into());
+            put(bytes, page.is_whole.into());
+        }
+        put_text(bytes, self.texts.as_bytes());
+        put_text(bytes, &self.facts);
+    }
+
+    /// The list of these bytes; `None` if they are of no list.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (mut list, mut rest) = (Self::default(), bytes);
+        for _ in 0..take(&mut rest)? {
+            let mut text = || String::from_utf8(take_text(&mut rest)?.to_vec()).ok();
+            let (bucket, key) = (text()?, text()?);
+            list.prefixes.push(Address { bucket: bucket.into(), key, version: None });
+        }
+        for _ in 0..take(&mut rest)? {
+            let mut number = || u32::try_from(take(&mut rest)?).ok();
+            let (prefix, objects, is_whole) = (number()?, number()?, number()? != 0);
+            list.pages.push(KeptPage { prefix, objects, is_whole });
+        }
+        list.texts = String::from_utf8(take_text(&mut rest)?.to_vec()).ok()?;
+        list.facts = take_text(&mut rest)?.to_vec();
+        rest.is_empty().then_some(list)
     }
 
     /// Number of its objects.
@@ -261,6 +318,32 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
+fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
+    put(bytes, text.len() as u64);
+    bytes.extend(text);
+}
+
+/// Takes a number that [`put`] has appended from the beginning of these bytes.
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if *byte < 0x80 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(text)
+}
+
 /// Reads the objects of a list in order.
 struct ListReader<'a> {
     list: &'a KeptList,
@@ -301,15 +384,10 @@ impl<'a> ListReader<'a> {
     }
 
     fn number(&mut self) -> Option<u64> {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f).checked_shl(shift)?;
-            if byte < 0x80 {
-                return Some(number);
-            }
-            shift += 7;
-        }
+        let mut rest = self.list.facts.get(self.fact..)?;
+        let number = take(&mut rest);
+        self.fact = self.list.facts.len() - rest.len();
+        number
     }
 
     fn digest(&mut self) -> Option<u128> {
@@ -383,6 +461,14 @@ mod tests {
             let read: Vec<Vec<_>> =
                 kept.pages().map(|(_, page, _)| page.into_iter().map(facts).collect()).collect();
             prop_assert_eq!(read, pages.clone());
+            // Another host reads the same.
+            let mut bytes = Vec::new();
+            kept.encode(&mut bytes);
+            let decoded = KeptList::decode(&bytes).unwrap();
+            let read: Vec<Vec<_>> =
+                decoded.pages().map(|(_, page, _)| page.into_iter().map(facts).collect()).collect();
+            prop_assert_eq!(read, pages.clone());
+            prop_assert!(KeptList::decode(&bytes[..bytes.len() - 1]).is_none());
             prop_assert!(kept.pages().map(|(_, _, is_whole)| is_whole).eq(
                 (1..=pages.len()).map(|number| number == pages.len())
             ));

@@ -18,6 +18,7 @@
 //! - `limit`: limits the bodies of responses that the SDK reads into memory as a whole: lists,
 //!   errors, and credentials.
 //! - `listing`: lists the objects that a channel would read in an epoch, without reading them.
+//! - `node_list`: a list that the hosts of one job on a machine share.
 //! - `settings`: settings of a channel's S3 source.
 //! - `upload`: writes an object as a whole or not at all.
 //! - `wait`: how a channel's thread waits for tasks of the runtime.
@@ -39,6 +40,7 @@ mod list;
 mod list_progress;
 mod listing;
 mod manifest;
+mod node_list;
 mod objects;
 mod pace;
 mod pages;

@@ -20,6 +20,7 @@ use super::settings::{OnChange, Settings};
 use super::target::Target;
 use super::wait::wait;
 use super::window::ReadWindow;
+use crate::by_places::ByPlaces;
 use crate::cache::CacheCounters;
 use crate::chain::Chain;
 use crate::header_and_rest::HeaderAndRest;
@@ -277,7 +278,16 @@ impl Source for Objects {
                     None => ObjectStart::at(offset),
                     point => ObjectStart::after(point, byte),
                 };
-                let input = self.object_input(&name, pieces, start, block);
+                let divided = match &pieces[..] {
+                    [PrefetchedPiece::OnDemand(target)] if block.is_none() && offset == 0 => {
+                        self.reader.planner.divided(number, target)
+                    }
+                    _ => None,
+                };
+                let mut input = self.object_input(&name, pieces, start, block);
+                if let Some(object) = divided {
+                    input = Box::new(ByPlaces::new(input, object));
+                }
                 let companions = companions.into_iter().map(|one| self.companion(one)).collect();
                 Ok(SourceEvent::Object(Object {
                     epoch,

@@ -11,21 +11,24 @@ use tokio::task::JoinError;
 
 use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, Known, ListError, ObjectInfo, Piece};
-use super::inventory::list_inventory;
+use super::inventory::InventoryLists;
 use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
+use super::node_list::{FoundList, NodeList};
 use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
 use crate::arranged::Item;
+use crate::by_places::IndexedObject;
 use crate::companions::{missing_companion, not_an_object};
 use crate::known::{CompressedBlock, changed};
 use crate::{
-    Block, IsCached, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
+    Block, IsCached, KnownList, KnownObject, KnownRecords, Order, ReadSettings, SeekPoint,
+    SourceError, Start, TotalSize,
 };
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
@@ -165,6 +168,9 @@ impl Planner {
     /// Adds the kept list, or lists, and keeps the list.
     async fn list_or_take_kept(&self, entries: &mut EntryList) -> Result<(), ListError> {
         if let Some(slot) = &self.list_slot {
+            if let Some(node) = slot.node.as_ref().filter(|_| slot.get().is_none()) {
+                self.list_for_node(slot, node).await?;
+            }
             if let Some(kept) = slot.get() {
                 for (prefix, page, is_whole) in kept.pages() {
                     let page = page.into_iter().map(Entry::Object).collect();
@@ -180,19 +186,44 @@ impl Planner {
         Ok(())
     }
 
+    /// Takes the list of another host of the job, or lists for all of them. A list that is too long
+    /// to be kept is not shared.
+    async fn list_for_node(&self, slot: &Arc<ListSlot>, node: &NodeList) -> Result<(), ListError> {
+        let Some(mut turn) = node.turn().await else { return Ok(()) };
+        match turn.read().await {
+            FoundList::List(list) => slot.set(list),
+            FoundList::TooLong => {}
+            FoundList::None => {
+                self.list_whole(slot).await?;
+                turn.write(slot.get().as_deref()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists at once: others wait for the list, and must not wait for who reads its objects.
+    async fn list_whole(&self, slot: &Arc<ListSlot>) -> Result<(), ListError> {
+        let reading = ReadSettings { order: Order::default(), ..self.settings.reading.clone() };
+        let settings = Arc::new(Settings { reading, ..(*self.settings).clone() });
+        let (sender, mut unread) = mpsc::channel(MAX_LISTED_AHEAD);
+        let progress = Arc::new(ListProgress::new(None));
+        let mut entries = EntryList::new(settings, Start::default(), progress, sender);
+        entries.keep(ListWriter::new(slot.clone(), u32::MAX, self.settings.allow_empty));
+        let _passed = Task(tokio::spawn(async move { while unread.recv().await.is_some() {} }));
+        self.list_into(&mut entries).await?;
+        self.s3.log_left_out(&self.settings.selection.to_string(), entries.left_out());
+        Ok(())
+    }
+
     async fn list_into(&self, entries: &mut EntryList) -> Result<(), ListError> {
         match &self.settings.selection {
-            Selection::Prefixes(addresses) => {
-                for (number, address) in addresses.iter().enumerate() {
-                    let is_last = number + 1 == addresses.len();
-                    self.list_prefix(address, is_last, entries).await?;
-                }
+            Selection::Prefixes(addresses) | Selection::Named(addresses) => {
+                self.list_addresses(addresses, entries).await?;
             }
             Selection::Objects(addresses) => {
                 let named = addresses.iter().cloned().map(Entry::named).collect();
                 entries.push_all(named, "", true).await?;
             }
-            Selection::Named(address) => self.list_named(address, entries).await?,
             Selection::Manifest(address) => {
                 let text = self.fetch_manifest(address).await?;
                 // Each address is made twice, because all addresses together would need much
@@ -238,62 +269,64 @@ impl Planner {
         read_manifest(self.s3.clone(), self.window.clone(), address, max_bytes).await
     }
 
-    async fn list_prefix(
+    /// Adds the objects of each address, one after the other.
+    async fn list_addresses(
         &self,
-        address: &Address,
-        is_last: bool,
+        addresses: &[Address],
         entries: &mut EntryList,
     ) -> Result<(), ListError> {
-        if self.list_below(address, is_last, entries).await? == 0 && !self.settings.allow_empty {
-            let reason = "no key begins with this prefix";
-            let error = SourceError::no_objects(address.to_string(), reason);
-            let remedy = entries.left_out().describe().unwrap_or_else(|| {
-                "check the bucket's name and the prefix; where it may be empty, set `allow_empty`"
-                    .to_owned()
-            });
-            return Err(ListError::Failed(SourceError { remedy, ..error }));
+        let manifest = self.settings.reading.inventory.as_deref();
+        let mut inventory = manifest.map(|manifest| InventoryLists::new(manifest, addresses));
+        let are_names = matches!(self.settings.selection, Selection::Named(_));
+        for (number, address) in addresses.iter().enumerate() {
+            let is_last = number + 1 == addresses.len();
+            // Without an inventory, a request finds out whether it is the name of an object.
+            let by_name = are_names && (inventory.is_none() || address.version.is_some());
+            if by_name && self.add_named(address, is_last, entries).await? {
+                continue;
+            }
+            let count = match &mut inventory {
+                Some(lists) => lists.add(self, address, (are_names, is_last), entries).await?,
+                None => list_prefix(&self.s3, address, is_last, entries).await?,
+            };
+            if count == 0 && !self.settings.allow_empty {
+                return Err(ListError::Failed(no_objects(address, entries)));
+            }
         }
         Ok(())
     }
 
-    /// Adds all objects whose keys begin with the address's key, from the bucket's list or from an
-    /// inventory. Returns their number.
-    async fn list_below(
+    /// Adds the object with exactly this key, if there is one. Returns whether there is.
+    async fn add_named(
         &self,
         address: &Address,
         is_last: bool,
         entries: &mut EntryList,
-    ) -> Result<u64, ListError> {
-        match &self.settings.reading.inventory {
-            Some(inventory) => {
-                let is_name = matches!(self.settings.selection, Selection::Named(_));
-                list_inventory(self, inventory, address, (is_name, is_last), entries).await
+    ) -> Result<bool, ListError> {
+        if address.key.is_empty() || address.key.ends_with('/') {
+            return Ok(false);
+        }
+        match head(&self.s3, address, self.settings.verify).await {
+            Ok(target) => {
+                let info = ObjectInfo::Head(Arc::new(target));
+                let found = FoundObject::new(address.clone(), info);
+                entries.push_all(vec![Entry::Object(found)], address.root(), is_last).await?;
+                Ok(true)
             }
-            None => list_prefix(&self.s3, address, is_last, entries).await,
+            Err(error) if error.missing && address.version.is_none() => Ok(false),
+            Err(error) => Err(ListError::Failed(error)),
         }
     }
+}
 
-    /// Adds the object with exactly this key. If there is none, adds all whose keys begin with it.
-    async fn list_named(
-        &self,
-        address: &Address,
-        entries: &mut EntryList,
-    ) -> Result<(), ListError> {
-        let by_name = self.settings.reading.inventory.is_none() || address.version.is_some();
-        if !address.key.is_empty() && !address.key.ends_with('/') && by_name {
-            match head(&self.s3, address, self.settings.verify).await {
-                Ok(target) => {
-                    let info = ObjectInfo::Head(Arc::new(target));
-                    let found = FoundObject::new(address.clone(), info);
-                    let root = address.root();
-                    return entries.push_all(vec![Entry::Object(found)], root, true).await;
-                }
-                Err(error) if error.missing && address.version.is_none() => {}
-                Err(error) => return Err(ListError::Failed(error)),
-            }
-        }
-        self.list_prefix(address, true, entries).await
-    }
+/// The error for a prefix without an object.
+fn no_objects(address: &Address, entries: &EntryList) -> SourceError {
+    let error = SourceError::no_objects(address.to_string(), "no key begins with this prefix");
+    let remedy = entries.left_out().describe().unwrap_or_else(|| {
+        "check the bucket's name and the prefix; where it may be empty, set `allow_empty`"
+            .to_owned()
+    });
+    SourceError { remedy, ..error }
 }
 
 /// Seek points of an index.
@@ -319,6 +352,21 @@ impl Planner {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What the index knows of the object with this number, if the object is compressed and read at
+    /// several places concurrently.
+    pub(super) fn divided(&self, number: Option<u64>, target: &Target) -> Option<IndexedObject> {
+        let ((list, index), number) = (self.index()?, number?);
+        let Settings { reading, .. } = &*self.settings;
+        let compression = reading.compression.resolve(&target.address.key);
+        let has_places = || list.0.blocks(number, 1).len() > 1;
+        if compression.is_plain() || !reading.is_divided(target.size) || !has_places() {
+            return None;
+        }
+        let (name, size) = (target.address.to_string(), target.size);
+        let (list, index) = (list.clone(), index.to_owned());
+        Some(IndexedObject { list, index, number, name, size, compression })
     }
 
     /// The stored bytes of a block of the object with this number in the index, if the object is

@@ -208,7 +208,10 @@ async fn start_object(
         };
         let (reading, is_block) = (&planner.settings.reading, planned.block.is_some());
         let is_on_demand = reading.is_on_demand(&target.address.key, target.size, is_block);
-        if is_on_demand && compressed.is_none() || is_cached && !is_block {
+        // The workers of its sections request them.
+        let is_divided = || planner.divided(planned.number, &target).is_some();
+        let is_divided = is_inside && place.offset == 0 && is_divided();
+        if is_on_demand && compressed.is_none() || is_cached && !is_block || is_divided {
             pieces.push(PrefetchedPiece::OnDemand(target));
             continue;
         }

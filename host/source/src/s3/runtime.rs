@@ -17,6 +17,7 @@ use super::access::Access;
 use super::address::Address;
 use super::cached::{CacheHandle, SharedCache};
 use super::kept_list::KeptLists;
+use super::node_list::shared_path;
 use super::settings::Settings;
 use super::window::Budget;
 use crate::SourceError;
@@ -73,7 +74,8 @@ impl S3Runtime {
             .enable_all()
             .build()?;
         let budget = Budget::new(budget);
-        let (clients, caches, lists) = Default::default();
+        let (clients, caches) = Default::default();
+        let lists = KeptLists::new(shared_path());
         Ok(Arc::new(Self { runtime: Some(runtime), budget, clients, caches, lists }))
     }
 

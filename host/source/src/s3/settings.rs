@@ -24,8 +24,9 @@ pub enum Selection {
     Prefixes(Vec<Address>),
     /// These objects.
     Objects(Vec<Address>),
-    /// The object with this key. If there is none, all objects whose keys begin with it.
-    Named(Address),
+    /// For each address the object with this key. If there is none, all objects whose keys begin
+    /// with it, sorted by key.
+    Named(Vec<Address>),
     /// The objects that a manifest lists. It is a JSON array whose first element is a prefix.
     Manifest(Address),
     /// One object for each line of an augmented manifest, made of the line's attributes.
@@ -47,11 +48,11 @@ pub enum Selection {
 impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Named(address) | Self::Manifest(address) => address.fmt(f),
+            Self::Manifest(address) => address.fmt(f),
             Self::Augmented { manifest, .. } => manifest.fmt(f),
             Self::Known { index, .. } => f.write_str(index),
-            Self::Prefixes(addresses) | Self::Objects(addresses) => match addresses.as_slice() {
-                [first, _, ..] => write!(f, "{first} and {} more", addresses.len() - 1),
+            Self::Prefixes(all) | Self::Objects(all) | Self::Named(all) => match all.as_slice() {
+                [first, _, ..] => write!(f, "{first} and {} more", all.len() - 1),
                 [only] => only.fmt(f),
                 [] => Ok(()),
             },

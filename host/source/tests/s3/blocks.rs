@@ -309,3 +309,42 @@ fn a_plain_block_goes_on_as_far_as_its_decoder_wants() {
         }
     }
 }
+
+/// Workers read a compressed object at its places, and each requests little more than its own bytes.
+#[test]
+fn an_object_is_read_at_several_places_at_once() {
+    for (kind, ending) in KINDS {
+        let mut random = Rng::with_seed(11);
+        let one = Indexing::of(&mut random, kind, &format!("a.{ending}"), false);
+        let all = one.indexed.blocks.clone();
+        let open = |endpoint: &str| {
+            let mut settings = one.settings(endpoint, all.clone(), Compression::Auto);
+            settings.reading.order = Order::default();
+            settings.reading.divided_from = Some(one.stored.len() as u64 - 1);
+            let mut source = Objects::new(s3(), settings, Start::default(), stop());
+            (next(&mut source).expect("it has an object"), source)
+        };
+        for (block, after) in all.iter().zip(&all[1..]) {
+            let proxy = one.bucket.proxy(Plan::default());
+            let (object, source) = open(&proxy.endpoint());
+            assert_eq!(object.input.next_start(block.offset + 1), Some(after.offset));
+            let part = object.input.at(block.offset).expect("it has places");
+            let mut part = part.unwrap_or_else(|error| panic!("{}", error.in_full()));
+            assert_eq!(ranges(&proxy.log()), [], "nothing is requested before it is read");
+            part.read_ahead_to(after.offset);
+            let (from, to) = (block.offset as usize, after.offset as usize);
+            assert!(read(&mut *part, to - from) == one.plain[from..to], "{ending}: {block:?}");
+            let asked: u64 = ranges(&proxy.log()).iter().map(|(from, to)| to - from).sum();
+            let own = (one.stored.len() * (to - from) / one.plain.len()) as u64;
+            assert!(asked <= own + own / 8 + (300 << 10), "{ending}: {asked} bytes for {own}");
+            // Nobody else begins at the next place.
+            part.read_ahead_to(u64::MAX);
+            assert!(read(&mut *part, usize::MAX) == one.plain[to..], "{ending}: {block:?}");
+            drop((part, object, source));
+        }
+        let last = all[all.len() - 1].offset;
+        let (mut object, _source) = open(&one.bucket.server.endpoint());
+        assert_eq!(object.input.next_start(last + 1), Some(u64::MAX));
+        assert!(read(&mut *object.input, usize::MAX) == one.plain);
+    }
+}

@@ -104,7 +104,8 @@ fn a_name_is_one_object_or_else_a_prefix() {
     let names = |name: &str| {
         let address = format!("s3://{BUCKET}/{name}").parse().unwrap();
         let settings = settings(&bucket.server.endpoint(), "");
-        let (received, end) = read(&Settings { selection: Selection::Named(address), ..settings });
+        let (received, end) =
+            read(&Settings { selection: Selection::Named(vec![address]), ..settings });
         end.map(|_| received.into_iter().map(|received| received.name).collect::<Vec<_>>())
     };
     assert_eq!(names("part").unwrap(), ["part"]);

@@ -47,11 +47,12 @@ impl ChannelView<'_> {
             Source::Files { pattern: Pattern::Known { index, .. }, .. } => index.clone(),
             Source::Index(index) => index.file.to_string(),
             Source::S3(settings) => match &settings.selection {
-                s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
+                s3::Selection::Prefixes(addresses)
+                | s3::Selection::Objects(addresses)
+                | s3::Selection::Named(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
-                s3::Selection::Named(address)
-                | s3::Selection::Manifest(address)
+                s3::Selection::Manifest(address)
                 | s3::Selection::Augmented { manifest: address, .. } => address.to_string(),
                 s3::Selection::Known { index, .. } => index.clone(),
             },

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 
 from ..address import Address, address_of
 from ..errors import ConnectError, Refused
-from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_address, part_name, plan
+from ..opening import (
+    NODE_TIMEOUT,
+    OWNER_OF_NODE,
+    lists_of_job,
+    may_skip,
+    node_address,
+    part_name,
+    plan,
+)
 from ..private_host import Host
 from ..ranks import rank_of
 from ..reading import is_channel
@@ -124,6 +132,7 @@ class Reading:
         text = toml({"channel": [channel]})
         if node is None:
             self._text = text
+            self._variables = lists_of_job(channel)
             self._start()
             return
         self._address = node_address(node, text)
@@ -135,7 +144,7 @@ class Reading:
 
     def _start(self) -> None:
         # The state may come later, with `load_state_dict`.
-        self._host = Host.of_text(self._text, consumers_first=True)
+        self._host = Host.of_text(self._text, consumers_first=True, variables=self._variables)
         self._address = Address(self._host.socket)
         self._owner = f"process {os.getpid()}"
 
