@@ -209,7 +209,7 @@ impl Objects {
 
     /// Adds all of these objects. They are not copied if the last part is full.
     fn append(&mut self, others: Self) {
-        if self.count() % PART != 0 {
+        if !self.count().is_multiple_of(PART) {
             return others.iter().for_each(|object| self.push(object));
         }
         self.parts.retain(|part| part.count() > 0);
@@ -221,7 +221,9 @@ impl Objects {
 
     /// The part that the next object is added to.
     fn last_part(&mut self) -> &mut Part {
-        if self.count() % PART == 0 && self.parts.last().is_none_or(|last| last.count() > 0) {
+        if self.count().is_multiple_of(PART)
+            && self.parts.last().is_none_or(|last| last.count() > 0)
+        {
             let first_record = self.records();
             self.parts.push(Part { first_record, ..Part::default() });
         }
