@@ -107,8 +107,8 @@ pub trait SinkMemory {
         fields: usize,
     ) -> Result<Self::Memory, StopReason>;
 
-    /// As [`dedicated_memory`](Self::dedicated_memory), without waiting, for a later batch, which is
-    /// filled concurrently with the next one. `None` if there is none now, and where it would not
+    /// As [`dedicated_memory`](Self::dedicated_memory), without waiting, for a later batch, which
+    /// is filled concurrently with the next one. `None` if there is none now, and where it would not
     /// leave enough memory for the next one to grow.
     fn free_dedicated_memory(&mut self, _payload: usize, _fields: usize) -> Option<Self::Memory> {
         None

@@ -165,9 +165,9 @@ impl Planner<'_> {
         (planned, Job { number, object, begin, fields, deliveries, section, worker })
     }
 
-    /// Whether several workers decode the object: it is long, and uncompressed or read at the places
-    /// of an index; or it is the only object that can be read now. Records that are kept are those
-    /// of whole objects.
+    /// Whether several workers decode the object: it is long, and uncompressed or read at the
+    /// places of an index; or it is the only object that can be read now. Records that are kept are
+    /// those of whole objects.
     fn is_divided(&self, object: &Object) -> bool {
         if !self.source.can_reread() {
             return true;

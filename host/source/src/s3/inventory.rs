@@ -471,7 +471,8 @@ mod tests {
             let columns = Columns::of("Bucket, Key, Size, ETag").unwrap();
             for start in [&b""[..], b"\"b\",\"k\",\"1\",\"e\"\n", &[0x1f, 0x8b]] {
                 let mut inventory = Inventory::default();
-                let _ = inventory.add_file(&[start, &bytes].concat(), &columns, "b", &[String::new()]);
+                let file = [start, &bytes].concat();
+                let _ = inventory.add_file(&file, &columns, "b", &[String::new()]);
                 let _ = inventory.sort();
             }
         }

@@ -310,7 +310,8 @@ fn a_plain_block_goes_on_as_far_as_its_decoder_wants() {
     }
 }
 
-/// Workers read a compressed object at its places, and each requests little more than its own bytes.
+/// Workers read a compressed object at its places, and each requests little more than its own
+/// bytes.
 #[test]
 fn an_object_is_read_at_several_places_at_once() {
     for (kind, ending) in KINDS {
