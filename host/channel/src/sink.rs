@@ -108,8 +108,8 @@ pub trait SinkMemory {
     ) -> Result<Self::Memory, StopReason>;
 
     /// As [`dedicated_memory`](Self::dedicated_memory), without waiting, for a later batch, which
-    /// is filled concurrently with the next one. `None` if there is none now, and where it would not
-    /// leave enough memory for the next one to grow.
+    /// is filled concurrently with the next one. `None` if there is none now, and where it would
+    /// not leave enough memory for the next one to grow.
     fn free_dedicated_memory(&mut self, _payload: usize, _fields: usize) -> Option<Self::Memory> {
         None
     }
