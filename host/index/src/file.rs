@@ -28,7 +28,7 @@ use crate::columns::{read_objects, schema, write_objects};
 use crate::error::IndexError;
 use crate::header::VERSIONS;
 use crate::new_file::NewFile;
-use crate::objects::PART;
+use crate::objects::SEGMENT;
 use crate::{Header, Index, Objects};
 
 /// The first bytes of a Parquet file.
@@ -91,8 +91,8 @@ impl Index {
         let mut writer = SerializedFileWriter::new(writer, schema, properties)?;
         writer.write_all(&[0; SEAL_BYTES])?;
         let count = self.objects.count();
-        for from in (0..count).step_by(PART) {
-            let range = from..count.min(from + PART);
+        for from in (0..count).step_by(SEGMENT) {
+            let range = from..count.min(from + SEGMENT);
             write_objects(writer.next_row_group()?, &self.objects, range, objects_only)?;
         }
         Ok(writer.into_inner()?)

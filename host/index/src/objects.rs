@@ -31,21 +31,21 @@ pub struct IndexedObject<'a> {
     pub places: &'a [Place],
 }
 
-/// Number of objects of a part of the list, and of a row group of the file.
-pub(crate) const PART: usize = 1 << 16;
+/// Number of objects of a segment of the list, and of a row group of the file.
+pub(crate) const SEGMENT: usize = 1 << 16;
 
 /// The objects of an index, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// All parts but the last have [`PART`] objects. So a list that several threads read is put
-    /// together without a copy.
-    parts: Vec<Part>,
+    /// All segments but the last have [`SEGMENT`] objects. So a list that several threads read is
+    /// put together without a copy.
+    segments: Vec<Segment>,
 }
 
 /// Objects that follow each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Part {
-    /// Number of records of all parts before.
+struct Segment {
+    /// Number of records of all segments before.
     first_record: u64,
     /// Names and identities, one after the other.
     texts: String,
@@ -59,14 +59,14 @@ struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Numbers {
     size: u64,
-    /// Number of records of this object and of all before it in its part.
+    /// Number of records of this object and of all before it in its segment.
     records_end: u64,
     errors: u64,
-    /// Number of places of this object and of all before it in its part.
+    /// Number of places of this object and of all before it in its segment.
     places_end: usize,
 }
 
-impl Part {
+impl Segment {
     fn count(&self) -> usize {
         self.numbers.len()
     }
@@ -76,7 +76,7 @@ impl Part {
         &self.texts[begin..self.ends[at][0]]
     }
 
-    /// Number of records of all objects before this one in the part.
+    /// Number of records of all objects before this one in the segment.
     fn records_before(&self, at: usize) -> u64 {
         at.checked_sub(1).map_or(0, |before| self.numbers[before].records_end)
     }
@@ -115,89 +115,89 @@ impl Part {
 impl Objects {
     /// Number of objects.
     pub fn count(&self) -> usize {
-        let Some(last) = self.parts.last() else { return 0 };
-        (self.parts.len() - 1) * PART + last.numbers.len()
+        let Some(last) = self.segments.last() else { return 0 };
+        (self.segments.len() - 1) * SEGMENT + last.numbers.len()
     }
 
-    /// The part of the object with this number, and the object's number in it. `None` if there are
-    /// fewer objects.
-    fn find(&self, number: usize) -> Option<(&Part, usize)> {
-        let part = self.parts.get(number / PART)?;
-        Some((part, number % PART)).filter(|(part, at)| *at < part.numbers.len())
+    /// The segment of the object with this number, and the object's number in it. `None` if there
+    /// are fewer objects.
+    fn find(&self, number: usize) -> Option<(&Segment, usize)> {
+        let segment = self.segments.get(number / SEGMENT)?;
+        Some((segment, number % SEGMENT)).filter(|(segment, at)| *at < segment.numbers.len())
     }
 
     /// The object with this number, from 0. `None` if there are fewer.
     pub fn get(&self, number: usize) -> Option<IndexedObject<'_>> {
-        self.find(number).map(|(part, at)| part.object(at))
+        self.find(number).map(|(segment, at)| segment.object(at))
     }
 
     /// The name of the object with this number. `None` if there are fewer.
     pub fn name(&self, number: usize) -> Option<&str> {
-        self.find(number).map(|(part, at)| part.name(at))
+        self.find(number).map(|(segment, at)| segment.name(at))
     }
 
     /// The size of the object with this number. `None` if there are fewer.
     pub fn size(&self, number: usize) -> Option<u64> {
-        self.find(number).map(|(part, at)| part.numbers[at].size)
+        self.find(number).map(|(segment, at)| segment.numbers[at].size)
     }
 
     /// Number of records of the object with this number. `None` if there are fewer.
     pub fn records_of(&self, number: usize) -> Option<u64> {
-        let (part, at) = self.find(number)?;
-        Some(part.numbers[at].records_end - part.records_before(at))
+        let (segment, at) = self.find(number)?;
+        Some(segment.numbers[at].records_end - segment.records_before(at))
     }
 
     /// All objects.
     pub fn iter(&self) -> impl Iterator<Item = IndexedObject<'_>> {
-        let of_part = |part| (0..Part::count(part)).map(move |at| part.object(at));
-        self.parts.iter().flat_map(of_part)
+        let of_segment = |segment| (0..Segment::count(segment)).map(move |at| segment.object(at));
+        self.segments.iter().flat_map(of_segment)
     }
 
     /// Number of records of all objects.
     pub fn records(&self) -> u64 {
-        self.parts.last().map_or(0, |last| last.first_record.saturating_add(last.records()))
+        self.segments.last().map_or(0, |last| last.first_record.saturating_add(last.records()))
     }
 
     /// Number of records of all objects before the one with this number.
     pub fn first_record(&self, number: usize) -> u64 {
         let found = self.find(number);
-        let before =
-            found.map(|(part, at)| part.first_record.saturating_add(part.records_before(at)));
+        let before = found
+            .map(|(segment, at)| segment.first_record.saturating_add(segment.records_before(at)));
         before.unwrap_or_else(|| self.records())
     }
 
     /// Stored bytes of all objects.
     pub fn bytes(&self) -> u64 {
-        let sizes = self.parts.iter().flat_map(|part| &part.numbers).map(|one| one.size);
+        let sizes = self.segments.iter().flat_map(|segment| &segment.numbers).map(|one| one.size);
         sizes.fold(0, u64::saturating_add)
     }
 
     /// Number of places of all objects.
     pub fn places(&self) -> usize {
-        self.parts.iter().map(|part| part.places.len()).sum()
+        self.segments.iter().map(|segment| segment.places.len()).sum()
     }
 
     /// Bytes that they take in memory.
     pub fn memory(&self) -> u64 {
-        let of_part = |part: &Part| {
-            let inflate: usize = part.places.iter().map(|place| place.inflate.len()).sum();
+        let of_segment = |segment: &Segment| {
+            let inflate: usize = segment.places.iter().map(|place| place.inflate.len()).sum();
             let fixed = size_of::<[usize; 2]>() + size_of::<Numbers>();
-            let places = part.places.len() * size_of::<Place>();
-            part.texts.len() + part.numbers.len() * fixed + places + inflate
+            let places = segment.places.len() * size_of::<Place>();
+            segment.texts.len() + segment.numbers.len() * fixed + places + inflate
         };
-        self.parts.iter().map(of_part).sum::<usize>() as u64
+        self.segments.iter().map(of_segment).sum::<usize>() as u64
     }
 
     /// Makes room for this many more objects, whose names and identities have `texts` bytes, if
-    /// they are added to the last part.
+    /// they are added to the last segment.
     pub(crate) fn reserve(&mut self, objects: usize, texts: usize) {
         if objects == 0 {
             return;
         }
-        let part = self.last_part();
-        part.texts.reserve(texts);
-        part.ends.reserve(objects);
-        part.numbers.reserve(objects);
+        let segment = self.last_segment();
+        segment.texts.reserve(texts);
+        segment.ends.reserve(objects);
+        segment.numbers.reserve(objects);
     }
 
     /// All of these objects, one list after the other.
@@ -207,33 +207,33 @@ impl Objects {
         all
     }
 
-    /// Adds all of these objects. They are not copied if the last part is full.
+    /// Adds all of these objects. They are not copied if the last segment is full.
     fn append(&mut self, others: Self) {
-        if !self.count().is_multiple_of(PART) {
+        if !self.count().is_multiple_of(SEGMENT) {
             return others.iter().for_each(|object| self.push(object));
         }
-        self.parts.retain(|part| part.count() > 0);
-        for part in others.parts.into_iter().filter(|part| part.count() > 0) {
+        self.segments.retain(|segment| segment.count() > 0);
+        for segment in others.segments.into_iter().filter(|segment| segment.count() > 0) {
             let first_record = self.records();
-            self.parts.push(Part { first_record, ..part });
+            self.segments.push(Segment { first_record, ..segment });
         }
     }
 
-    /// The part that the next object is added to.
-    fn last_part(&mut self) -> &mut Part {
-        if self.count().is_multiple_of(PART)
-            && self.parts.last().is_none_or(|last| last.count() > 0)
+    /// The segment that the next object is added to.
+    fn last_segment(&mut self) -> &mut Segment {
+        if self.count().is_multiple_of(SEGMENT)
+            && self.segments.last().is_none_or(|last| last.count() > 0)
         {
             let first_record = self.records();
-            self.parts.push(Part { first_record, ..Part::default() });
+            self.segments.push(Segment { first_record, ..Segment::default() });
         }
-        let last = self.parts.len() - 1;
-        &mut self.parts[last]
+        let last = self.segments.len() - 1;
+        &mut self.segments[last]
     }
 
     /// Adds an object.
     pub fn push(&mut self, object: IndexedObject<'_>) {
-        self.last_part().push(object);
+        self.last_segment().push(object);
     }
 }
 
@@ -261,7 +261,9 @@ mod tests {
 
     #[test]
     fn lists_of_any_length_are_one_list_afterwards() {
-        for lengths in [&[PART, PART, 3][..], &[PART, 5, PART, 9], &[0, PART, 0, 2], &[7], &[]] {
+        for lengths in
+            [&[SEGMENT, SEGMENT, 3][..], &[SEGMENT, 5, SEGMENT, 9], &[0, SEGMENT, 0, 2], &[7], &[]]
+        {
             let mut from = 0;
             let lists = lengths.iter().map(|length| {
                 from += length;
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn each_object_is_found_by_its_number() {
-        let count = 2 * PART + 5;
+        let count = 2 * SEGMENT + 5;
         let objects = list(0..count);
         assert_eq!((objects.count(), objects.iter().count()), (count, count));
         let (mut records, mut bytes, mut places) = (0, 0, 0);
