@@ -247,7 +247,9 @@ impl SinkMemory for Lines {
     }
 
     fn free_memory(&mut self) -> Option<Gated> {
-        self.is_free(self.memories).then(|| self.in_slot())
+        // Where later batches have dedicated buffers, the first one leaves its slot before the next
+        // one begins: so the second one of the epoch waits at the gate.
+        (self.dedicated == 0 && self.is_free(self.memories)).then(|| self.in_slot())
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Gated, StopReason> {
