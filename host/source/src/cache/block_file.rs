@@ -127,26 +127,24 @@ pub(super) fn read_header(file: &File, id: BlockId) -> io::Result<Option<Header>
     }
 }
 
-/// Reads these pages of a block of `length` bytes, all of which the file has. `None` if they are
-/// damaged.
+/// Reads these pages of a block of `length` bytes, all of which the file has, into an empty list.
+/// Returns false if they are damaged.
 pub(super) fn read_pages(
     file: &File,
     header: &Header,
     length: u64,
     pages: Range<usize>,
-) -> io::Result<Option<Vec<u8>>> {
+    read: &mut Vec<u8>,
+) -> io::Result<bool> {
     let bytes = bytes_of(&pages, length);
-    let count = bytes.end - bytes.start;
-    let (mut file, mut read) = (file, Vec::with_capacity(count as usize));
+    let (count, mut file) = (bytes.end - bytes.start, file);
+    read.reserve(count as usize);
     file.seek(SeekFrom::Start(HEADER as u64 + bytes.start))?;
     // This does not clear the memory first.
-    file.take(count).read_to_end(&mut read)?;
-    if (read.len() as u64) < count {
-        return Ok(None);
-    }
+    file.take(count).read_to_end(read)?;
     let is_right = |(page, sum): (&[u8], &u64)| crc(page) == *sum;
-    let is_sound = read.chunks(PAGE as usize).zip(&header.sums[pages]).all(is_right);
-    Ok(is_sound.then_some(read))
+    let are_right = || read.chunks(PAGE as usize).zip(&header.sums[pages]).all(is_right);
+    Ok(read.len() as u64 == count && are_right())
 }
 
 /// The bytes of these pages in a block of `length` bytes.
@@ -185,10 +183,11 @@ pub(super) fn write(
         at += frame.len() as u64;
     }
     if let Some((older, of_older)) = older {
-        let missing = of_older.pages & !header.pages;
+        let (missing, mut bytes) = (of_older.pages & !header.pages, Vec::new());
         for page in (0..PAGES).filter(|page| missing & (1 << page) != 0) {
             // A damaged page is fetched again when it is needed.
-            if let Ok(Some(bytes)) = read_pages(older, of_older, length, page..page + 1) {
+            bytes.clear();
+            if let Ok(true) = read_pages(older, of_older, length, page..page + 1, &mut bytes) {
                 file.write_all_at(&bytes, HEADER as u64 + page as u64 * PAGE)?;
                 header.pages |= 1 << page;
                 header.sums[page] = of_older.sums[page];
@@ -286,10 +285,14 @@ mod tests {
                 let found = header.pages_from(page);
                 prop_assert_eq!(!found.is_empty(), *has);
                 if *has {
-                    let read = read_pages(&file, &header, length as u64, found.clone()).unwrap();
+                    let mut read = Vec::new();
+                    let pages = found.clone();
+                    prop_assert!(
+                        read_pages(&file, &header, length as u64, pages, &mut read).unwrap()
+                    );
                     let expected = bytes_of(&found, length as u64);
                     let expected = &bytes[expected.start as usize..expected.end as usize];
-                    prop_assert_eq!(read.as_deref(), Some(expected));
+                    prop_assert_eq!(&*read, expected);
                 }
             }
             let size = file.metadata().unwrap().len();
@@ -305,12 +308,13 @@ mod tests {
             prop_assert_eq!(again.is_none(), at < HEADER as u64);
             if let Some(header) = again {
                 let page = ((at - HEADER as u64) / PAGE) as usize;
-                let read = |page: usize| {
-                    read_pages(&file, &header, length as u64, page..page + 1).unwrap()
+                let is_right = |page: usize| {
+                    let (pages, mut read) = (page..page + 1, Vec::new());
+                    read_pages(&file, &header, length as u64, pages, &mut read).unwrap()
                 };
                 for other in (0..PAGES).filter(|other| has[*other]) {
                     let is_hit = other == page || (is_cut && other > page);
-                    prop_assert_eq!(read(other).is_none(), is_hit, "page {}", other);
+                    prop_assert_eq!(is_right(other), !is_hit, "page {}", other);
                 }
             }
         }

@@ -22,6 +22,7 @@
 //! - `folder`: the cache's folder, which no other user may write to.
 //! - `identity`: the identity of an object's state and of its blocks.
 //! - `pending`: blocks that are still being stored when a source ends.
+//! - `read_buffers`: memory into which blocks are read.
 //! - `records`: the records of objects, as their decoder made them.
 //! - `store`: reads and stores blocks.
 //! - `usage`: the bytes that the blocks take, and the lock of the cache.
@@ -33,6 +34,7 @@ mod eviction;
 mod folder;
 mod identity;
 mod pending;
+mod read_buffers;
 mod records;
 mod store;
 mod usage;
@@ -53,7 +55,8 @@ pub(crate) use store::{Cache, CachedBytes, ChannelCache, not_written};
 use crate::SourceError;
 
 /// Bytes of memory that one request of a channel with a cache may take for it: a block that is
-/// collected, and the pages that are added to it.
+/// collected, and the pages that are added to it; or, while blocks are read, what waits to be used
+/// for other blocks.
 pub const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
 
 /// The error of a folder that others may write to.

@@ -18,6 +18,7 @@ use super::eviction::{Room, make_room};
 use super::folder::{Folder, NewFile, OpenError, is_regular};
 use super::identity::{BlockId, CachedObject};
 use super::pending::Pending;
+use super::read_buffers::ReadBuffers;
 use super::usage::{LockedUsage, Usage, charge};
 
 /// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
@@ -49,6 +50,7 @@ pub(crate) struct ChannelCache {
     /// the epoch before this one may be in use still.
     epochs: Mutex<[SystemTime; 3]>,
     pub(crate) pending: Pending,
+    buffers: Arc<ReadBuffers>,
 }
 
 /// Bytes of a block.
@@ -93,6 +95,7 @@ impl Cache {
             counters,
             epochs: Mutex::new([SystemTime::now(); 3]),
             pending: Pending::default(),
+            buffers: Arc::default(),
         });
         let mut channels = lock(&self.channels);
         channels.retain(|one| one.strong_count() > 0);
@@ -187,13 +190,14 @@ impl ChannelCache {
         }
         let start = pages.start as u64 * PAGE;
         let length = block_length(object, number);
-        let Ok(Some(read)) = read_pages(&file, &header, length, pages) else {
+        let mut read = self.buffers.take();
+        let Ok(true) = read_pages(&file, &header, length, pages, &mut read.bytes) else {
             self.remove_damaged(id);
             return None;
         };
         // If the time can't be set, the block may be removed earlier.
         let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
-        let mut bytes = Bytes::from(read);
+        let mut bytes = Bytes::from_owner(read);
         bytes.truncate((range.end - start).min(bytes.len() as u64) as usize);
         let bytes = bytes.split_off((range.start - start) as usize);
         Some(CachedBytes { bytes, facts: header.facts })
