@@ -90,7 +90,7 @@ def lines(count, seed):
 
 
 def large(data, objects=6, rows=40_000):
-    """Objects of so many lines of some 86 bytes; returns their bytes."""
+    """Objects of this many lines of some 86 bytes each; returns their bytes."""
     for path in data.iterdir():
         path.unlink()
     for seed in range(objects):
@@ -99,7 +99,7 @@ def large(data, objects=6, rows=40_000):
 
 
 def kill_while_filled(source, cache, wanted):
-    """Kills the host once the cache has so many blocks. Nothing half done has the name of a block."""
+    """Kills the host once the cache has this many blocks. No incomplete file has the name of a block."""
     with contextlib.suppress(pipemill.PipemillError):
         with pipemill.open(source, "lines", epochs=50, timeout=PATIENCE) as stream:
             for _ in stream:

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Does each of the jobs, in this thread and in others: as many as there are jobs, if the system
-/// allows so many. The results are in the order of the jobs.
+/// allows that many. The results are in the order of the jobs.
 pub(crate) fn in_threads<J: Send, R: Send>(jobs: Vec<J>, work: impl Fn(J) -> R + Sync) -> Vec<R> {
     let others = jobs.len().saturating_sub(1);
     let queue = Mutex::new(jobs.into_iter().enumerate());
