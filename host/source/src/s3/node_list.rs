@@ -2,11 +2,11 @@
 //! list from a file. There is no daemon.
 //!
 //! Two files make a place: the list, and one with the same name and `.alive`. Each host that uses
-//! the place holds a shared lock of the latter until it ends. So a host that gets that lock for itself alone
-//! is the first one of its job, and whatever list is there is one of an earlier job: it is removed.
-//! The list is locked by the host that lists, and by each that reads it. The kernel releases the
-//! locks of a process that ends in any way. A list that was not written to its end is no list: its
-//! checksum is the last of it.
+//! the place holds a shared lock of the latter until it ends. So a host that gets that lock for
+//! itself alone is the first one of its job, and whatever list is there is one of an earlier job:
+//! it is removed. The list is locked by the host that lists, and by each that reads it. The kernel
+//! releases the locks of a process that ends in any way. A list that was not written to its end is
+//! no list: its checksum is the last of it.
 //!
 //! The last host removes both files, unless it is killed. Then any later host that uses the folder
 //! removes them.
