@@ -16,12 +16,13 @@
 //! | 8 | CRC-64/NVME of the header before it |
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::identity::BlockId;
 
@@ -127,28 +128,39 @@ pub(super) fn read_header(file: &File, id: BlockId) -> io::Result<Option<Header>
     }
 }
 
-/// Reads these pages of a block of `length` bytes, all of which the file has, into an empty list.
-/// Returns false if they are damaged.
+/// Reads these pages, all of which the file has, into memory of their size. Returns false if they
+/// are damaged.
 pub(super) fn read_pages(
     file: &File,
     header: &Header,
-    length: u64,
     pages: Range<usize>,
-    read: &mut Vec<u8>,
+    buf: &mut [u8],
 ) -> io::Result<bool> {
-    let bytes = bytes_of(&pages, length);
-    let (count, mut file) = (bytes.end - bytes.start, file);
-    read.reserve(count as usize);
-    file.seek(SeekFrom::Start(HEADER as u64 + bytes.start))?;
-    // This does not clear the memory first.
-    file.take(count).read_to_end(read)?;
+    match file.read_exact_at(buf, place_of(pages.start)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        Err(error) => return Err(error),
+    }
     let is_right = |(page, sum): (&[u8], &u64)| crc(page) == *sum;
-    let are_right = || read.chunks(PAGE as usize).zip(&header.sums[pages]).all(is_right);
-    Ok(read.len() as u64 == count && are_right())
+    Ok(buf.chunks(PAGE as usize).zip(&header.sums[pages]).all(is_right))
+}
+
+/// Asks the system to read these pages of a block of `length` bytes from the disk, and does not
+/// wait for it.
+pub(super) fn read_ahead(file: &File, pages: Range<usize>, length: u64) {
+    let bytes = bytes_of(&pages, length);
+    let (start, count) = (place_of(pages.start) as i64, (bytes.end - bytes.start) as i64);
+    // Without it, they are read when they are needed.
+    let _ = posix_fadvise(file, start, count, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+}
+
+/// Where a page begins in the file.
+fn place_of(page: usize) -> u64 {
+    HEADER as u64 + page as u64 * PAGE
 }
 
 /// The bytes of these pages in a block of `length` bytes.
-fn bytes_of(pages: &Range<usize>, length: u64) -> Range<u64> {
+pub(super) fn bytes_of(pages: &Range<usize>, length: u64) -> Range<u64> {
     pages.start as u64 * PAGE..(pages.end as u64 * PAGE).min(length)
 }
 
@@ -171,24 +183,25 @@ pub(super) fn write(
     older: Option<(&File, &Header)>,
 ) -> io::Result<()> {
     let mut header = Header { facts: facts.clone(), ..Header::default() };
-    let start = new.first as u64 * PAGE;
     let sums = sums(new.frames);
     for (page, sum) in (new.first..PAGES).zip(sums) {
         header.pages |= 1 << page;
         header.sums[page] = sum;
     }
-    let mut at = HEADER as u64 + start;
+    let mut at = place_of(new.first);
     for frame in new.frames {
         file.write_all_at(frame, at)?;
         at += frame.len() as u64;
     }
     if let Some((older, of_older)) = older {
-        let (missing, mut bytes) = (of_older.pages & !header.pages, Vec::new());
+        let (missing, mut page_bytes) = (of_older.pages & !header.pages, vec![0; PAGE as usize]);
         for page in (0..PAGES).filter(|page| missing & (1 << page) != 0) {
+            let pages = page..page + 1;
+            let bytes = bytes_of(&pages, length);
+            let buf = &mut page_bytes[..(bytes.end - bytes.start) as usize];
             // A damaged page is fetched again when it is needed.
-            bytes.clear();
-            if let Ok(true) = read_pages(older, of_older, length, page..page + 1, &mut bytes) {
-                file.write_all_at(&bytes, HEADER as u64 + page as u64 * PAGE)?;
+            if let Ok(true) = read_pages(older, of_older, pages, buf) {
+                file.write_all_at(buf, place_of(page))?;
                 header.pages |= 1 << page;
                 header.sums[page] = of_older.sums[page];
             }
@@ -285,13 +298,10 @@ mod tests {
                 let found = header.pages_from(page);
                 prop_assert_eq!(!found.is_empty(), *has);
                 if *has {
-                    let mut read = Vec::new();
-                    let pages = found.clone();
-                    prop_assert!(
-                        read_pages(&file, &header, length as u64, pages, &mut read).unwrap()
-                    );
                     let expected = bytes_of(&found, length as u64);
                     let expected = &bytes[expected.start as usize..expected.end as usize];
+                    let mut read = vec![0; expected.len()];
+                    prop_assert!(read_pages(&file, &header, found, &mut read).unwrap());
                     prop_assert_eq!(&*read, expected);
                 }
             }
@@ -309,8 +319,10 @@ mod tests {
             if let Some(header) = again {
                 let page = ((at - HEADER as u64) / PAGE) as usize;
                 let is_right = |page: usize| {
-                    let (pages, mut read) = (page..page + 1, Vec::new());
-                    read_pages(&file, &header, length as u64, pages, &mut read).unwrap()
+                    let pages = page..page + 1;
+                    let bytes = bytes_of(&pages, length as u64);
+                    let mut read = vec![0; (bytes.end - bytes.start) as usize];
+                    read_pages(&file, &header, pages, &mut read).unwrap()
                 };
                 for other in (0..PAGES).filter(|other| has[*other]) {
                     let is_hit = other == page || (is_cut && other > page);

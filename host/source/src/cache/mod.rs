@@ -16,25 +16,25 @@
 //! for it instead of fetching it, too.
 //!
 //! - `block_file`: the format of a block's file.
+//! - `cached_bytes`: bytes of a block, which their reader reads into its own memory.
 //! - `claims`: who fetches which block, in this process and in others.
 //! - `counters`: what a channel's cache has done.
 //! - `eviction`: which blocks are removed when the cache is full.
 //! - `folder`: the cache's folder, which no other user may write to.
 //! - `identity`: the identity of an object's state and of its blocks.
 //! - `pending`: blocks that are still being stored when a source ends.
-//! - `read_buffers`: memory into which blocks are read.
 //! - `records`: the records of objects, as their decoder made them.
 //! - `store`: reads and stores blocks.
 //! - `usage`: the bytes that the blocks take, and the lock of the cache.
 
 mod block_file;
+mod cached_bytes;
 mod claims;
 mod counters;
 mod eviction;
 mod folder;
 mod identity;
 mod pending;
-mod read_buffers;
 mod records;
 mod store;
 mod usage;
@@ -44,19 +44,19 @@ use std::path::{Path, PathBuf};
 use pipemill_types::trust::OpenFolder;
 
 pub(crate) use block_file::{BLOCK, Facts, PAGE};
+pub(crate) use cached_bytes::{CachedBytes, NotInCache};
 pub(crate) use claims::Claim;
 pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
 pub(crate) use identity::{CachedObject, ObjectState};
 pub(crate) use pending::Pending;
 pub use records::{NewRecords, RecordCache, RecordCaches, RecordsId, StoredCall, StoredRecords};
-pub(crate) use store::{Cache, CachedBytes, ChannelCache, not_written};
+pub(crate) use store::{Cache, ChannelCache, not_written};
 
 use crate::SourceError;
 
 /// Bytes of memory that one request of a channel with a cache may take for it: a block that is
-/// collected, and the pages that are added to it; or, while blocks are read, what waits to be used
-/// for other blocks.
+/// collected, and the pages that are added to it.
 pub const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
 
 /// The error of a folder that others may write to.

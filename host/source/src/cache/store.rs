@@ -11,14 +11,14 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 
 use super::CacheSettings;
-use super::block_file::{BLOCK, Facts, Header, NewPages, PAGE, read_header, read_pages, write};
+use super::block_file::{BLOCK, Facts, Header, NewPages, PAGE, read_ahead, read_header, write};
+use super::cached_bytes::CachedBytes;
 use super::claims::{Claim, Claims};
 use super::counters::CacheCounters;
 use super::eviction::{Room, make_room};
 use super::folder::{Folder, NewFile, OpenError, is_regular};
 use super::identity::{BlockId, CachedObject};
 use super::pending::Pending;
-use super::read_buffers::ReadBuffers;
 use super::usage::{LockedUsage, Usage, charge};
 
 /// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
@@ -50,13 +50,6 @@ pub(crate) struct ChannelCache {
     /// the epoch before this one may be in use still.
     epochs: Mutex<[SystemTime; 3]>,
     pub(crate) pending: Pending,
-    buffers: Arc<ReadBuffers>,
-}
-
-/// Bytes of a block.
-pub(crate) struct CachedBytes {
-    pub(crate) bytes: Bytes,
-    pub(crate) facts: Facts,
 }
 
 impl Cache {
@@ -95,7 +88,6 @@ impl Cache {
             counters,
             epochs: Mutex::new([SystemTime::now(); 3]),
             pending: Pending::default(),
-            buffers: Arc::default(),
         });
         let mut channels = lock(&self.channels);
         channels.retain(|one| one.strong_count() > 0);
@@ -153,12 +145,12 @@ impl Cache {
 }
 
 /// The bytes of an object's block.
-fn block_length(object: &CachedObject, number: u64) -> u64 {
+pub(super) fn block_length(object: &CachedObject, number: u64) -> u64 {
     object.size.saturating_sub(number * BLOCK).min(BLOCK)
 }
 
 /// The bytes of a block: its number, and the range in it. The range is in one block.
-fn in_block(range: &Range<u64>) -> (u64, Range<u64>) {
+pub(super) fn in_block(range: &Range<u64>) -> (u64, Range<u64>) {
     let number = range.start / BLOCK;
     (number, range.start - number * BLOCK..range.end - number * BLOCK)
 }
@@ -175,32 +167,27 @@ impl ChannelCache {
         &self.counters
     }
 
-    /// Reads these bytes of an object, all of one block, as far as they are in the cache without a
-    /// gap. `None` if the first one is not.
-    pub(crate) fn read(&self, object: &CachedObject, range: Range<u64>) -> Option<CachedBytes> {
-        let (number, range) = in_block(&range);
-        let id = object.block(number);
-        let (file, header) = self.open(id)?;
-        let first = (range.start / PAGE) as usize;
-        let last = range.end.div_ceil(PAGE) as usize;
-        let has = header.pages_from(first);
-        let pages = has.start..has.end.min(last);
+    /// The end of these bytes of an object, all of one block, as far as the cache has them without
+    /// a gap; and what it knows of the object. `None` if it does not have the first one. They are
+    /// kept, and the system begins to read them from the disk.
+    pub(crate) fn find(&self, object: &CachedObject, range: Range<u64>) -> Option<(u64, Facts)> {
+        let (number, inside) = in_block(&range);
+        let (file, header) = self.open(object.block(number))?;
+        let has = header.pages_from((inside.start / PAGE) as usize);
+        let pages = has.start..has.end.min(inside.end.div_ceil(PAGE) as usize);
         if pages.is_empty() {
             return None;
         }
-        let start = pages.start as u64 * PAGE;
-        let length = block_length(object, number);
-        let mut read = self.buffers.take();
-        let Ok(true) = read_pages(&file, &header, length, pages, &mut read.bytes) else {
-            self.remove_damaged(id);
-            return None;
-        };
+        let end = range.end.min(number * BLOCK + pages.end as u64 * PAGE);
+        read_ahead(&file, pages, block_length(object, number));
         // If the time can't be set, the block may be removed earlier.
         let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
-        let mut bytes = Bytes::from_owner(read);
-        bytes.truncate((range.end - start).min(bytes.len() as u64) as usize);
-        let bytes = bytes.split_off((range.start - start) as usize);
-        Some(CachedBytes { bytes, facts: header.facts })
+        Some((end, header.facts))
+    }
+
+    /// The bytes of this range, all of one block, that [`find`](Self::find) has found.
+    pub(crate) fn bytes(self: &Arc<Self>, object: CachedObject, range: Range<u64>) -> CachedBytes {
+        CachedBytes::new(self.clone(), object, range)
     }
 
     /// The end of the bytes of this range that are missing from its start on. The range is in one
@@ -217,7 +204,7 @@ impl ChannelCache {
     }
 
     /// Opens a block. `None` if there is none, or it is damaged.
-    fn open(&self, id: BlockId) -> Option<(File, Header)> {
+    pub(super) fn open(&self, id: BlockId) -> Option<(File, Header)> {
         let file = match self.cache.folder.open_block(id) {
             Ok(file) => file?,
             Err(error) if is_of_process(&error) => return None,

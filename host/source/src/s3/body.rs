@@ -1,12 +1,11 @@
-//! An object's bytes, as the channel's thread reads them: part by part, copied from the responses'
-//! bodies.
+//! An object's bytes, as the channel's thread reads them: part by part, from the responses' bodies or
+//! from the files of the cache.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -14,12 +13,14 @@ use tokio::sync::oneshot;
 
 use super::checksum::Hasher;
 use super::error::RequestError;
+use super::frame::Frame;
 use super::plan::Planner;
 use super::prefetch::{Part, start_part};
 use super::runtime::Task;
 use super::settings::OnChange;
 use super::target::{Target, head};
 use super::wait::wait;
+use crate::cache::{BLOCK, ChannelCache};
 use crate::{Input, ReadOutcome, SourceError, Stop};
 
 /// Bytes that are requested first of an object, or of bytes after a block, which are requested when
@@ -32,7 +33,7 @@ pub(super) struct Body {
     parts: UnboundedReceiver<Part>,
     part: Option<Part>,
     /// The rest of the current frame.
-    frame: Bytes,
+    frame: Frame,
     /// Stored byte that is read next.
     offset: u64,
     /// Stored byte after the last one that is read.
@@ -48,6 +49,10 @@ pub(super) struct Body {
     step: Option<u64>,
     /// The task that fetches its bytes, if they were not prefetched.
     fetching: Option<Task<()>>,
+    /// The last block that the cache was to have, and did not.
+    not_in_cache: Option<u64>,
+    /// Whether the cache is not asked any more.
+    past_cache: bool,
 }
 
 /// The parts that the channel's thread needs to wait for bytes and to restart an object.
@@ -104,7 +109,7 @@ impl Body {
             target,
             parts,
             part: None,
-            frame: Bytes::new(),
+            frame: Frame::default(),
             offset: bytes.start,
             last: bytes.end,
             hasher: None,
@@ -114,6 +119,8 @@ impl Body {
             requested: bytes.end,
             step: None,
             fetching: None,
+            not_in_cache: None,
+            past_cache: false,
         }
     }
 
@@ -130,17 +137,18 @@ impl Body {
         (self.last, self.step) = (self.target.size, Some(FIRST_BYTES));
     }
 
-    /// Copies from the current frame into `buf`, and returns the number of bytes.
-    fn copy_frame(&mut self, buf: &mut [u8]) -> usize {
-        let count = self.frame.len().min(buf.len());
-        buf[..count].copy_from_slice(&self.frame[..count]);
+    /// Reads from the current frame into `buf`, and returns the number of bytes.
+    fn read_frame(&mut self, buf: &mut [u8]) -> usize {
+        let Ok(count) = self.frame.read(buf) else {
+            self.fetch_rest();
+            return 0;
+        };
         if self.offset == 0 && self.last == self.target.size && self.step.is_none() {
             self.hasher = self.target.checksum.get().map(|checksum| checksum.hasher());
         }
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&buf[..count]);
         }
-        self.frame.advance(count);
         self.offset += count as u64;
         if let Some(part) = &mut self.part {
             part.reservation.read(count as u64);
@@ -188,7 +196,7 @@ impl Body {
         &mut self,
         part: &mut Part,
         blocking: Blocking,
-    ) -> Result<Option<Result<Bytes, RequestError>>, ReadOutcome> {
+    ) -> Result<Option<Result<Frame, RequestError>>, ReadOutcome> {
         match part.frames.try_recv() {
             Ok(frame) => return Ok(Some(frame)),
             Err(TryRecvError::Disconnected) => return Ok(None),
@@ -267,16 +275,30 @@ impl Body {
     /// Reads this target from its first byte.
     pub(super) fn fetch_again(&mut self, target: Arc<Target>) {
         let bytes = 0..target.size;
-        (self.target, self.part, self.frame) = (target, None, Bytes::new());
+        (self.target, self.part, self.frame) = (target, None, Frame::default());
         (self.last, self.step) = (bytes.end, None);
         self.fetch(vec![bytes]);
+    }
+
+    /// Requests again what was requested, from the next byte on: the cache does not have it. If
+    /// that happens twice at one block, the cache is not asked again: it may be unable to remove
+    /// what is damaged.
+    fn fetch_rest(&mut self) {
+        let block = Some(self.offset / BLOCK);
+        self.past_cache |= self.not_in_cache == block;
+        self.not_in_cache = block;
+        (self.part, self.frame) = (None, Frame::default());
+        let rest = self.offset..self.requested;
+        self.fetch(vec![rest]);
     }
 
     /// Requests these bytes, which are read next: ranges that follow each other.
     fn fetch(&mut self, bytes: Vec<Range<u64>>) {
         (self.offset, self.requested) = (bytes[0].start, bytes[bytes.len() - 1].end);
         let (sender, parts) = unbounded_channel();
-        let fetch = fetch(self.reader.planner.clone(), self.target.clone(), bytes, sender);
+        let planner = self.reader.planner.clone();
+        let cache = planner.s3.cache().filter(|_| !self.past_cache).cloned();
+        let fetch = fetch(planner, self.target.clone(), bytes, sender, cache);
         self.fetching = Some(Task(self.reader.handle.spawn(fetch)));
         self.parts = parts;
     }
@@ -318,11 +340,12 @@ async fn fetch(
     target: Arc<Target>,
     bytes: Vec<Range<u64>>,
     parts: UnboundedSender<Part>,
+    cache: Option<Arc<ChannelCache>>,
 ) {
     for range in bytes.into_iter().flat_map(|range| planner.part_ranges(range)) {
-        let (reservation, permit) = planner.window.force(range.end - range.start).await;
+        let reserved = planner.window.force(range.end - range.start).await;
         let (sender, dropped) = oneshot::channel();
-        let mut part = start_part(&planner, &target, range, reservation, permit);
+        let mut part = start_part(&planner, &target, range, reserved, cache.as_ref());
         part._dropped = Some(sender);
         if parts.send(part).is_err() {
             return;
@@ -362,8 +385,8 @@ impl Input for Body {
         }
         let mut count = 0;
         loop {
-            count += self.copy_frame(&mut buf[count..]);
-            if count == buf.len() {
+            count += self.read_frame(&mut buf[count..]);
+            if count == buf.len() || !self.frame.is_empty() {
                 return Ok(ReadOutcome::Bytes(count));
             }
             // If `buf` has bytes already, they are returned without waiting for more.

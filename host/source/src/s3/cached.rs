@@ -12,13 +12,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::error::RequestError;
-use super::fetch::{Fetch, FrameSender, FrameSink};
+use super::fetch::{Fetch, FrameSink};
+use super::frame::{Frame, FrameSender};
 use super::runtime::Task;
 use super::target::Target;
 use crate::SourceError;
 use crate::cache::{
-    BLOCK, Cache, CacheCounters, CacheSettings, CachedBytes, CachedObject, ChannelCache, Claim,
-    Facts, OpenError, PAGE, Pending,
+    BLOCK, Cache, CacheCounters, CacheSettings, CachedObject, ChannelCache, Claim, Facts,
+    OpenError, PAGE, Pending,
 };
 
 /// How long a request that is not read any more may take to complete the block that it stores.
@@ -128,15 +129,13 @@ impl CachedFetch {
         let read = move || {
             let mut at = range.start;
             while at < range.end && !frames.is_closed() {
-                let Some(pages) = cache.read(&object, at..block_end(at).min(range.end)) else {
-                    break;
-                };
-                let CachedBytes { bytes, facts } = pages;
+                let wanted = at..block_end(at).min(range.end);
+                let Some((end, facts)) = cache.find(&object, wanted) else { break };
                 // They are known with the first byte.
                 target.know(&facts);
-                cache.counters().add_hit(bytes.len() as u64);
-                at += bytes.len() as u64;
-                if frames.send(Ok(bytes)).is_err() {
+                let bytes = Box::new(cache.bytes(object, at..end));
+                at = end;
+                if frames.send(Ok(Frame::Cached(bytes))).is_err() {
                     break;
                 }
             }
@@ -252,7 +251,7 @@ impl FillingSink {
         let offset = |place: u64| (place.max(self.at) - self.at).min(bytes.len() as u64) as usize;
         let wanted = bytes.slice(offset(self.wanted.start)..offset(self.wanted.end));
         if !wanted.is_empty() {
-            let _ = self.frames.send(Ok(wanted));
+            let _ = self.frames.send(Ok(wanted.into()));
         }
     }
 

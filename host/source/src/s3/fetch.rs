@@ -29,9 +29,6 @@ pub(super) struct Fetch {
     pub(super) verify: bool,
 }
 
-/// Sends fetched bytes, in their order. An error is always the last item.
-pub(super) type FrameSender = UnboundedSender<Result<Bytes, RequestError>>;
-
 /// Takes fetched bytes, in their order.
 pub(super) trait FrameSink: Send {
     /// Takes the next bytes. Returns whether more are wanted.
@@ -41,9 +38,9 @@ pub(super) trait FrameSink: Send {
     fn fail(&mut self, error: RequestError);
 }
 
-impl FrameSink for FrameSender {
+impl<T: From<Bytes> + Send> FrameSink for UnboundedSender<Result<T, RequestError>> {
     async fn frame(&mut self, bytes: Bytes) -> bool {
-        self.send(Ok(bytes)).is_ok()
+        self.send(Ok(bytes.into())).is_ok()
     }
 
     fn fail(&mut self, error: RequestError) {

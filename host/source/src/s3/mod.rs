@@ -4,12 +4,14 @@
 //! make an `entry` of each (`list_progress` identifies the list, `pages` makes sure that it ends),
 //! `plan` orders them and completes what is known of each `target`, `prefetch` starts requests
 //! ahead of the reader within the limits of the `window`, `fetch` reads one part, checks its `pace`
-//! and retries after errors, `body` delivers bytes to the channel's thread, and `objects` is the
-//! source. `access` and `http` make the SDK's client, which `runtime` shares among channels.
-//! `error` and `retry` classify errors and repeat requests, `checksum` verifies the bytes.
+//! and retries after errors, each `frame` of it goes to `body`, which delivers bytes to the
+//! channel's thread, and `objects` is the source. `access` and `http` make the SDK's client, which
+//! `runtime` shares among channels. `error` and `retry` classify errors and repeat requests,
+//! `checksum` verifies the bytes.
 //!
 //! Requests run on separate threads. The channel's thread copies bytes from the responses' bodies
-//! into its slot: this is the only copy. Dropping a source aborts its requests.
+//! into its slot, and reads the files of the cache there: this is the only copy. Dropping a source
+//! aborts its requests.
 //!
 //! - `address`: addresses of objects in S3, written as `s3://bucket/key`.
 //! - `cached`: reads ranges of objects through the cache on a local disk.
@@ -32,6 +34,7 @@ mod checksum;
 mod entry;
 mod error;
 mod fetch;
+mod frame;
 mod http;
 mod inventory;
 mod kept_list;

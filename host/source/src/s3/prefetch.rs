@@ -12,13 +12,14 @@ use tokio::sync::{mpsc, oneshot};
 use super::cached::{CachedFetch, FillingTask};
 use super::error::RequestError;
 use super::fetch::Fetch;
+use super::frame::Frame;
 use super::list_progress::ListProgress;
 use super::plan::{Plan, PlannedObject, PlannedPiece, Planner};
 use super::runtime::Task;
 use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
-use crate::cache::BLOCK;
+use crate::cache::{BLOCK, ChannelCache};
 use crate::known::CompressedBlock;
 use crate::start::ObjectStart;
 use crate::{AskedObject, Block, Compression, KnownRecords, SourceError, Start};
@@ -81,7 +82,7 @@ pub(super) enum PrefetchedPiece {
 /// One requested part of an object. Dropping it aborts its request.
 pub(super) struct Part {
     /// The part's bytes in order. An error is the last item.
-    pub(super) frames: mpsc::UnboundedReceiver<Result<Bytes, RequestError>>,
+    pub(super) frames: mpsc::UnboundedReceiver<Result<Frame, RequestError>>,
     /// The part's bytes in the window.
     pub(super) reservation: Reservation,
     /// The drop of this sender tells its receiver that the part was read.
@@ -254,7 +255,9 @@ async fn start_object(
     for (target, bytes, parts) in requests {
         for range in planner.part_ranges(bytes) {
             let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
-            if parts.send(start_part(planner, &target, range, reservation, permit)).is_err() {
+            let cache = planner.s3.cache();
+            let part = start_part(planner, &target, range, (reservation, permit), cache);
+            if parts.send(part).is_err() {
                 // The reader has skipped the rest of this object.
                 break;
             }
@@ -343,13 +346,13 @@ pub(super) fn part_ranges(
     })
 }
 
-/// Starts the request for one part.
+/// Starts the request for one part, through this cache.
 pub(super) fn start_part(
     planner: &Planner,
     target: &Arc<Target>,
     range: Range<u64>,
-    reservation: Reservation,
-    permit: RequestPermit,
+    (reservation, permit): (Reservation, RequestPermit),
+    cache: Option<&Arc<ChannelCache>>,
 ) -> Part {
     let (mut sender, frames) = mpsc::unbounded_channel();
     let fetch = Fetch {
@@ -358,7 +361,7 @@ pub(super) fn start_part(
         target: target.clone(),
         verify: planner.settings.verify,
     };
-    let task = match planner.s3.cache().cloned() {
+    let task = match cache.cloned() {
         None => {
             let task = tokio::spawn(async move {
                 fetch.range(range, &mut sender).await;

@@ -141,7 +141,8 @@ impl Reading {
             while parts.len() < self.requests.max(1)
                 && let Some(range) = ranges.next()
             {
-                let (mut sender, frames) = unbounded_channel();
+                let (mut sender, frames) =
+                    unbounded_channel::<Result<bytes::Bytes, RequestError>>();
                 let (s3, window) = (self.s3.clone(), self.window.clone());
                 let fetch = Fetch { s3, window, target: target.clone(), verify: true };
                 let task = Task(tokio::spawn(async move {

@@ -50,7 +50,8 @@ pub(super) struct ReadWindow {
     /// The configured largest number of requests at the same time.
     max_requests: usize,
     state: Mutex<WindowState>,
-    changed: Notify,
+    /// Wakes the task that waits for room, as soon as there is enough.
+    has_room: Notify,
     /// Permits for requests of bytes for which the reader waits.
     at_once: Arc<Semaphore>,
 }
@@ -58,6 +59,8 @@ pub(super) struct ReadWindow {
 struct WindowState {
     /// Bytes requested or fetched, and not read.
     reserved: u64,
+    /// Bytes for which a task waits.
+    wanted: Option<u64>,
     /// Size of the window: the upper limit of `reserved`, if the budget allows it.
     size: u64,
     /// Bytes read since `size` last changed.
@@ -89,6 +92,7 @@ impl ReadWindow {
         let initial_size = INITIAL_WINDOW_PARTS * part_size;
         let state = WindowState {
             reserved: 0,
+            wanted: None,
             size: initial_size,
             read: 0,
             waited: Duration::ZERO,
@@ -98,9 +102,9 @@ impl ReadWindow {
             succeeded: 0,
             slowed_down_at: None,
         };
-        let (state, changed) = (Mutex::new(state), Notify::new());
+        let (state, has_room) = (Mutex::new(state), Notify::new());
         let at_once = Arc::new(Semaphore::new(max_requests));
-        Arc::new(Self { budget, part_size, max_requests, state, changed, at_once })
+        Arc::new(Self { budget, part_size, max_requests, state, has_room, at_once })
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
@@ -113,14 +117,30 @@ impl ReadWindow {
         loop {
             {
                 let mut state = self.state();
-                let size = state.size.min(self.budget.share()).max(self.part_size);
-                let fits = state.reserved == 0 || state.reserved + bytes <= size;
-                if fits && state.in_flight < state.request_limit {
+                if self.has_room_for(&state, bytes) {
+                    state.wanted = None;
                     return self.reserve_now(&mut state, bytes);
                 }
+                state.wanted = Some(bytes);
             }
             // `Notify` stores a change that happens between the unlock and this wait.
-            self.changed.notified().await;
+            self.has_room.notified().await;
+        }
+    }
+
+    fn has_room_for(&self, state: &WindowState, bytes: u64) -> bool {
+        let size = state.size.min(self.budget.share()).max(self.part_size);
+        let fits = state.reserved == 0 || state.reserved + bytes <= size;
+        fits && state.in_flight < state.request_limit
+    }
+
+    /// Wakes the task that waits, if there is room for what it wants now. Most changes make too
+    /// little room, and a wake costs more than to read a page.
+    fn wake(&self, state: MutexGuard<WindowState>) {
+        let has_room = state.wanted.is_some_and(|bytes| self.has_room_for(&state, bytes));
+        drop(state);
+        if has_room {
+            self.has_room.notify_one();
         }
     }
 
@@ -160,8 +180,7 @@ impl ReadWindow {
             let idle = (state.request_limit - state.in_flight) as u64 * self.part_size;
             let max_size = self.budget.total.max(self.part_size);
             if state.adjust_size(idle, max_size) {
-                drop(state);
-                self.changed.notify_one();
+                self.wake(state);
             }
         }
     }
@@ -185,8 +204,7 @@ impl ReadWindow {
         state.succeeded += 1;
         if state.succeeded >= state.request_limit {
             (state.request_limit, state.succeeded) = (state.request_limit + 1, 0);
-            drop(state);
-            self.changed.notify_one();
+            self.wake(state);
         }
     }
 }
@@ -250,12 +268,10 @@ impl Reservation {
 
     fn release(&mut self, bytes: u64, read: u64) {
         self.bytes -= bytes;
-        {
-            let mut state = self.window.state();
-            state.reserved -= bytes;
-            state.read += read;
-        }
-        self.window.changed.notify_one();
+        let mut state = self.window.state();
+        state.reserved -= bytes;
+        state.read += read;
+        self.window.wake(state);
     }
 }
 
@@ -276,8 +292,9 @@ pub(super) struct RequestPermit {
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.window.state().in_flight -= 1;
-        self.window.changed.notify_one();
+        let mut state = self.window.state();
+        state.in_flight -= 1;
+        self.window.wake(state);
     }
 }
 

@@ -17,7 +17,9 @@ use pipemill_testing::inputs::gzip;
 use proptest::prelude::*;
 
 use crate::other_servers::{crc32, put};
-use crate::reading::{ReceivedObject, bytes, objects, read_source, s3, settings, source};
+use crate::reading::{
+    ReceivedObject, bytes, objects, read_object, read_source, s3, settings, source,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -186,10 +188,40 @@ fn damaged_blocks_are_noticed_removed_and_fetched_again() {
         let (received, end, counts) = read(&settings);
         assert_eq!((end, &received[0].bytes), (Ok(1), &expected), "damage {number}");
         assert_eq!(counts.damaged, 1, "damage {number}");
+        // Pages that were read before the damage are not made again at once.
+        let read_before = counts.hit_bytes;
+        let (received, _, counts) = read(&settings);
+        assert_eq!(&received[0].bytes, &expected);
+        assert_eq!((counts.damaged, counts.missed_bytes), (0, read_before), "damage {number}");
         let (received, _, counts) = read(&settings);
         assert_eq!(&received[0].bytes, &expected);
         assert_eq!((counts.damaged, counts.missed_bytes), (0, 0), "damage {number}");
     }
+}
+
+/// The disk refuses to remove a damaged block, so each look at the cache finds it again.
+#[test]
+fn damage_that_cannot_be_removed_does_not_stop_the_run() {
+    let expected = bytes(1, 3 * MIB);
+    let cached = Cached::with([("one", &expected)]);
+    let mut settings = cached.settings("");
+    settings.reading.epochs = 2;
+    read(&settings).1.unwrap();
+    let mut source = source(&settings);
+    assert!(read_object(&mut source).bytes == expected);
+    let blocks = cached.blocks();
+    for block in &blocks {
+        flip(block, 512 + 70_000);
+    }
+    // To remove a block, its size is subtracted from a sum, which can't be made again.
+    fs::write(cached.folder.join("v1/usage"), "").unwrap();
+    let used: Vec<_> = blocks.iter().map(|block| block.parent().unwrap().to_owned()).collect();
+    let mut folders = (0..=255).map(|number| cached.folder.join(format!("v1/{number:02x}")));
+    fs::write(folders.find(|path| !used.contains(path)).unwrap(), "").unwrap();
+    let (received, end) = read_source(&mut source);
+    assert_eq!(end, Ok(2));
+    assert!(received[0].bytes == expected);
+    assert_eq!(cached.blocks().len(), blocks.len());
 }
 
 fn flip(file: &Path, at: usize) {

@@ -90,6 +90,18 @@ pub fn read_source(source: &mut dyn Source) -> (Vec<ReceivedObject>, Result<u32,
     }
 }
 
+/// Reads one object.
+pub fn read_object(source: &mut dyn Source) -> ReceivedObject {
+    match source.next() {
+        Ok(SourceEvent::Object(object)) => match whole(object) {
+            (object, None) => object,
+            (object, Some(error)) => panic!("{error} in {}", object.name),
+        },
+        Ok(_) => panic!("there is no object"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn whole(mut object: Object) -> (ReceivedObject, Option<SourceError>) {
     // Odd, so that no boundary of a read is one of a part.
     let mut buffer = vec![0; 10_007];
