@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block_file::{Header, PAGE, bytes_of, read_pages};
-use super::identity::{BlockId, CachedObject};
+use super::identity::CachedObject;
 use super::store::{ChannelCache, block_length, in_block};
 
 /// Pages that are read at once. Their checksums are computed while they are in the processor's
@@ -49,19 +49,17 @@ impl CachedBytes {
     /// the number of bytes, which is 0 only if `buf` or the rest is empty.
     ///
     /// # Errors
-    /// The next byte can't be had. A damaged block is removed.
+    /// The next byte can't be had. Damaged pages of the block are removed.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
         let read = self.read_in_order(buf);
         match &read {
             Ok(count) => self.cache.counters().add_hit(*count as u64),
-            Err(NotInCache) if self.is_damaged => self.cache.remove_damaged(self.block_id()),
+            Err(NotInCache) if self.is_damaged => {
+                self.cache.remove_damaged_pages(&self.object, in_block(&self.rest).0);
+            }
             Err(NotInCache) => {}
         }
         read
-    }
-
-    fn block_id(&self) -> BlockId {
-        self.object.block(in_block(&self.rest).0)
     }
 
     fn read_in_order(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
@@ -134,7 +132,7 @@ impl CachedBytes {
 
     fn read_pages(&mut self, pages: Range<usize>, buf: &mut [u8]) -> Result<(), NotInCache> {
         if self.file.is_none() {
-            self.file = self.cache.open(self.block_id());
+            self.file = self.cache.open(self.object.block(in_block(&self.rest).0));
         }
         let (file, header) = self.file.as_ref().ok_or(NotInCache)?;
         if header.pages_from(pages.start).end < pages.end {
@@ -179,7 +177,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
         /// Whatever the range and the sizes of the reads, the bytes are those that were stored. A
-        /// byte that is changed ends them before its page, and removes the block.
+        /// byte that is changed ends them before its page, and removes this page alone.
         #[test]
         fn the_bytes_are_right_or_missing(
             size in 1..=5 * BLOCK as usize / 2,
@@ -199,7 +197,7 @@ mod tests {
             let end = start + 1 + ends[1].index(block_end - start);
             let found = cache.find(&object, start as u64..end as u64);
             prop_assert_eq!(found, Some((end as u64, Facts::default())));
-            let page = damaged.map(|damaged| {
+            let damaged_page = damaged.map(|damaged| {
                 let at = damaged.index(block_end - block as usize * BLOCK as usize) as u64;
                 let id = object.block(block);
                 let name = format!("v1/{:02x}/{}", id.folder(), id.file_name());
@@ -226,14 +224,18 @@ mod tests {
                 }
             }
             let pages = start as u64 / PAGE..(end as u64).div_ceil(PAGE);
-            let page = page.filter(|page| pages.contains(page));
+            let page = damaged_page.filter(|page| pages.contains(page));
             prop_assert_eq!(failed, page.is_some());
             let until = page.map_or(end, |page| start.max((page * PAGE) as usize));
             prop_assert!(start + read.len() <= until && (failed || start + read.len() == end));
             prop_assert!(expected[start..].starts_with(&read));
             let counts = cache.counters().now();
             prop_assert_eq!((counts.hit_bytes, counts.damaged), (read.len() as u64, failed.into()));
-            prop_assert_eq!(cache.open(object.block(block)).is_none(), failed);
+            for page in block * BLOCK / PAGE..(block_end as u64).div_ceil(PAGE) {
+                let byte = page * PAGE..page * PAGE + 1;
+                let is_damaged = failed && damaged_page == Some(page);
+                prop_assert_eq!(cache.find(&object, byte).is_none(), is_damaged);
+            }
         }
     }
 }

@@ -224,15 +224,33 @@ impl ChannelCache {
     }
 
     pub(super) fn remove_damaged(&self, id: BlockId) {
-        CacheCounters::add(&self.counters.damaged, 1);
-        log::warn!(
-            channel = self.channel;
-            "the cache {}: a block is damaged; it is removed, and made again",
-            self.cache.path.display()
-        );
+        self.found_damaged();
         if let Err(error) = self.cache.remove(id) {
             self.stop_storing(&error);
         }
+    }
+
+    /// Removes the damaged pages of a block: another file with the others takes its place.
+    pub(super) fn remove_damaged_pages(&self, object: &CachedObject, number: u64) {
+        self.found_damaged();
+        let id = object.block(number);
+        let Some((_, header)) = self.open(id) else { return };
+        let kept = self.try_store(object, &header.facts, number * BLOCK, &[]);
+        if matches!(kept, Ok((_, true))) {
+            return;
+        }
+        if let Err(error) = kept.and_then(|_| self.cache.remove(id)) {
+            self.stop_storing(&error);
+        }
+    }
+
+    fn found_damaged(&self) {
+        CacheCounters::add(&self.counters.damaged, 1);
+        log::warn!(
+            channel = self.channel;
+            "the cache {}: a block is damaged; what is damaged is removed, and made again",
+            self.cache.path.display()
+        );
     }
 
     /// Removes all blocks of an object: its bytes are not what the server keeps.
