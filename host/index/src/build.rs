@@ -138,6 +138,7 @@ fn header(channel: &Channel, settings: &BuildSettings) -> Header {
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
         add_fields: settings.add_fields.iter().map(AddedField::word).collect(),
+        companions: channel.plugin.companions().clone(),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,

@@ -36,7 +36,9 @@ pub(super) fn open(
     };
     let list = || {
         let mut list = Vec::new();
-        list_sources(sources, &settings(&args.s3), false, |object| list.push(object))?;
+        let mut settings = settings(&args.s3);
+        settings.reading.companions = found.plugin.companions().clone();
+        list_sources(sources, &settings, false, |object| list.push(object))?;
         Ok::<_, Unusable>(list)
     };
     match Progress::open(&file, &key, list) {
