@@ -1,6 +1,6 @@
 //! `pipemill index check`: compares an index with the objects that there are now.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,8 +92,8 @@ impl<'a> Compared<'a> {
         Ok(Self { list, companions, known, differing: HashSet::new() })
     }
 
-    /// The companions that were not found yet, of objects that these sources name. A source that is
-    /// one object is listed without its companions.
+    /// The companions that were not found yet, of objects that these sources name, in the order of
+    /// the index. A source that is one object is listed without its companions.
     fn unlisted(&self, sources: &[String]) -> Vec<String> {
         let sources: HashSet<_> = sources.iter().collect();
         let is_named = |known: &Known| {
@@ -101,7 +101,9 @@ impl<'a> Compared<'a> {
         };
         let is_unlisted = |known: &Known| known.companion.is_some() && !known.was_found;
         let unlisted = self.known.iter().filter(|(_, known)| is_unlisted(known) && is_named(known));
-        unlisted.map(|(name, _)| name.clone()).collect()
+        let in_order = unlisted.map(|(name, known)| (known.number, known.companion, name));
+        let names = in_order.collect::<BTreeSet<_>>().into_iter();
+        names.map(|(_, _, name)| name.clone()).collect()
     }
 
     /// Compares an object or a companion that there is now.
