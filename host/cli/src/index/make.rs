@@ -105,6 +105,11 @@ fn inventory(address: &str) -> Result<Address, &'static str> {
 }
 
 impl MakeArgs {
+    /// Number of threads.
+    fn workers(&self) -> usize {
+        self.workers.map_or_else(|| Machine::here().decoding_cores(), |n| n as usize)
+    }
+
     /// How the sources are listed.
     fn reading(&self) -> ReadSettings {
         let inventory = self.inventory.clone().map(Box::new);
@@ -173,7 +178,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         distance: args.distance,
         older: older.clone(),
         progress,
-        by_plan: args.by_plan,
+        by_plan: args.by_plan.then(|| args.workers()),
         part: args.part,
         add_fields: args.add_fields.clone(),
     };
@@ -320,7 +325,6 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
     let DecodedSource { plugin, options, source } = found;
     let on_error = if args.skip_errors { OnError::Skip } else { OnError::Fail };
     let can_reread = source.can_reread();
-    let workers = args.workers.map_or_else(|| Machine::here().decoding_cores(), |n| n as usize);
     Channel {
         name: NAME.to_owned(),
         source,
@@ -338,7 +342,7 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
         added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,
-        workers: Workers::new(if can_reread { workers } else { 1 }),
+        workers: Workers::new(if can_reread { args.workers() } else { 1 }),
         observers: vec![Box::new(DecodeErrorLog::new(NAME, "the number in the index"))],
     }
 }
