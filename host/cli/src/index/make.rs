@@ -16,7 +16,7 @@ use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_lock::LOCK_FILE;
 use pipemill_planned::read_for;
 use pipemill_run::Machine;
-use pipemill_source::s3::{Address, Settings};
+use pipemill_source::s3::{Address, Settings, SharedInventories};
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use pipemill_types::{AddedField, printable};
@@ -113,7 +113,9 @@ impl MakeArgs {
     /// How the sources are listed.
     fn reading(&self) -> ReadSettings {
         let inventory = self.inventory.clone().map(Box::new);
-        ReadSettings { inventory, ..ReadSettings::default() }
+        // The fields are learned from a source of their own.
+        let inventories = Some(SharedInventories::default());
+        ReadSettings { inventory, inventories, ..ReadSettings::default() }
     }
 }
 
@@ -163,7 +165,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         Some(_) => None,
         // It is quick.
         None if args.by_plan => None,
-        None => progress::open(&args, &out, &found, &names),
+        None => progress::open(&args, &out, &found, (&names, &reading)),
     };
     let older = match (&older, &progress) {
         (Some(older), _) => vec![older.clone()],
