@@ -142,7 +142,7 @@ impl NotCounted {
 
     fn start(&mut self) -> Result<Threads, SourceError> {
         let name = self.maker.channel.clone();
-        let failed = |error| SourceError::io(&*name, "can't start a thread", &error);
+        let failed = |error| SourceError::io(&*name, "can't start", &error);
         let thread = || Builder::new().name(format!("plans-{name}"));
         let (jobs, taken) = channel();
         let taken = Arc::new(Mutex::new(taken));
