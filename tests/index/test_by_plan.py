@@ -6,6 +6,7 @@ import gzip
 import random
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from counting import bucket, counted  # noqa: F401 (fixtures)
-from e2e import run
+from e2e import PATIENCE, run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "plugin"))
 from test_arrow_parts import write as write_arrow
@@ -127,6 +128,61 @@ def test_nearly_nothing_of_objects_in_s3_is_read(counted, tmp_path):  # noqa: F8
     assert fetched < stored / 4, (fetched, stored)
     assert sum(pq.read_table(index)["records"].to_pylist()) == 120_000
     assert b"all 3 objects are as they were" in run("index", "check", index).stdout
+
+
+@pytest.fixture
+def in_s3(tmp_path):
+    """Objects in S3, whose directories alone are requested: they are larger than those that are fetched as a whole."""
+    folder = tmp_path / "buckets/data/rows"
+    folder.mkdir(parents=True)
+    rng = random.Random(10)
+    for number in range(9):
+        data = pa.table({"noise": pa.array([rng.randbytes(1000) for _ in range(1200 + number)], pa.binary())})
+        pq.write_table(data, folder / f"{number}.parquet", row_group_size=500)
+    return folder
+
+
+def held(counted, name, until):
+    """Holds the requests for an object back until others have begun. Returns those that have come until then."""
+    wanted, missing, before = threading.Event(), set(until), []
+
+    def hold(one, _):
+        missing.discard(one)
+        if not missing:
+            wanted.set()
+        if one == name:
+            assert wanted.wait(PATIENCE), missing
+            before.extend(name for name, _ in counted.ranges)
+
+    counted.before = hold
+    return before
+
+
+def test_several_plans_are_made_at_once(counted, tmp_path, in_s3):  # noqa: F811
+    source = counted.bucket.replace("train", "rows")
+    one, other = tmp_path / "one.index", tmp_path / "other.index"
+    words = ("index", "--by-plan", "--distance", "64KiB", source)
+    assert run(*words, "--workers", "1", "--out", one).returncode == 0
+    # The first two are those that the fields are learned from.
+    counted.ranges = []
+    before = held(counted, "2.parquet", ["3.parquet", "4.parquet"])
+    done = run(*words, "--workers", "3", "--out", other)
+    assert done.returncode == 0, done.stderr
+    assert {"3.parquet", "4.parquet"} <= set(before)
+    # No more than three wait for the first of them.
+    assert not {"7.parquet", "8.parquet"} & set(before), before
+    assert other.read_bytes() == one.read_bytes()
+
+
+def test_the_first_object_that_is_wrong_is_named(counted, tmp_path, in_s3):  # noqa: F811
+    for number in (3, 4):
+        path = in_s3 / f"{number}.parquet"
+        path.write_bytes(path.read_bytes()[:-4] + b"none")
+    held(counted, "3.parquet", ["4.parquet", "5.parquet"])
+    index = tmp_path / "x.index"
+    done = run("index", "--by-plan", "--workers", "4", counted.bucket.replace("train", "rows"), "--out", index)
+    assert done.returncode and b"3.parquet" in done.stderr and b"4.parquet" not in done.stderr, done.stderr
+    assert not index.exists()
 
 
 def test_a_number_that_is_wrong_is_found_by_reading(tmp_path):

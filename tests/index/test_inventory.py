@@ -134,6 +134,10 @@ def test_an_inventory_is_read_once_for_all_prefixes(counted, tmp_path, inventory
         assert one.read_bytes() == other.read_bytes()
         reads(lambda: indexed("--update", other, "--inventory", manifest))
         assert one.read_bytes() == other.read_bytes()
+    # The fields are learned from the first objects of all parts, and of those that are counted.
+    csv, index = ("-d", "csv", "-o", "header=false", "-o", "types=auto"), tmp_path / "x.index"
+    for words in (["--part", "0/2"], ["--part", "1/2"], ["--by-plan"]):
+        reads(lambda: indexed(*prefixes, "--inventory", manifest, "--out", index, *csv, *words))
     # A prefix of keys, all epochs, and what is learned.
     expected = read({"s3": prefixes}, decoder="lines", epochs=3)
     assert len(expected) == 3 * (2 + 2 + 2 + 2)

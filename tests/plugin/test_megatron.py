@@ -222,7 +222,7 @@ def test_an_index_knows_both_files(tmp_path):
     assert done.returncode == 0 and b"all 1 objects are as they were" in done.stdout, done.stderr
     damage(path, ".idx", 34, 77, 4)
     done = run("index", "check", index)
-    assert done.returncode and b"a.bin: its companion, which was size:" in done.stdout, done.stdout + done.stderr
+    assert done.returncode and b"a.idx was size:" in done.stdout, done.stdout + done.stderr
     with pytest.raises(pipemill.PipemillError, match="has changed since the index .* was made"):
         list(pipemill.cat(index))
 

@@ -310,6 +310,7 @@ fn reading(
         hidden,
         relist,
         inventory: inventory?.map(Box::new),
+        inventories: None,
         on_demand: None,
         divided_from: None,
         companions: Companions::default(),

@@ -44,9 +44,10 @@ pub struct BuildSettings {
     /// Fields that the index adds to the records, unless a channel names its own. Each object must
     /// have their values.
     pub add_fields: Vec<AddedField>,
-    /// Whether objects are counted by their plans, and not read, if these say how many records each
-    /// part has. Nothing is saved in `progress` then, which is `None`.
-    pub by_plan: bool,
+    /// If objects are counted by their plans, and not read, where these say how many records each
+    /// part has: how many plans are made at once. Nothing is saved in `progress` then, which is
+    /// `None`.
+    pub by_plan: Option<usize>,
     /// The part of the objects that is read: every `count`-th one, from number `index` on.
     pub part: Option<ListPart>,
 }
@@ -78,8 +79,8 @@ pub fn build(
     });
     let counted = CountedByPlan::default();
     channel.source = match settings.by_plan {
-        true => counted.without(noting, &channel, settings.distance),
-        false => noting,
+        Some(at_once) => counted.without(noting, &channel, settings.distance, at_once),
+        None => noting,
     };
     let header = header(&channel, &settings);
     let progress = settings.progress.take();
@@ -138,6 +139,7 @@ fn header(channel: &Channel, settings: &BuildSettings) -> Header {
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
         add_fields: settings.add_fields.iter().map(AddedField::word).collect(),
+        companions: channel.plugin.companions().clone(),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,

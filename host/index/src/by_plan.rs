@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pipemill_channel::Channel;
 use pipemill_decode::Stream;
-use pipemill_planned::Planned;
+use pipemill_planned::NotCounted;
 use pipemill_source::Source;
 use pipemill_types::{PlanParts, StreamInfo};
 
@@ -18,13 +18,14 @@ use crate::places::FoundPlaces;
 pub(crate) struct CountedByPlan(Arc<Mutex<BTreeMap<usize, FoundPlaces>>>);
 
 impl CountedByPlan {
-    /// The source without the objects that can be counted by their plans. Places are at least
-    /// `distance` bytes from each other.
+    /// The source without the objects that can be counted by their plans, of which so many are made
+    /// at once. Places are at least `distance` bytes from each other.
     pub(crate) fn without(
         &self,
         source: Box<dyn Source>,
         channel: &Channel,
         distance: u64,
+        at_once: usize,
     ) -> Box<dyn Source> {
         if !channel.plugin.plans() {
             return source;
@@ -44,7 +45,7 @@ impl CountedByPlan {
             counted.insert(number as usize, FoundPlaces { records, places });
             true
         };
-        Box::new(Planned::new(source, channel.plan_maker()).without_counted(Box::new(count)))
+        Box::new(NotCounted::new(source, channel.plan_maker(), Box::new(count), at_once))
     }
 
     /// Adds the objects to those that were read. Returns whether there are any.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use pipemill_source::Compression;
-use pipemill_types::{AddedField, Field};
+use pipemill_types::{AddedField, Companions, Field};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -48,6 +48,9 @@ pub struct Header {
     /// `lengths` is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_plan: bool,
+    /// The companions of each object: its identity has their contents, in the order of these rules.
+    #[serde(default, skip_serializing_if = "Companions::is_empty")]
+    pub companions: Companions,
     /// How the objects are compressed.
     pub compression: Compression,
     /// Whether errors of objects were skipped. Otherwise the index has none.

@@ -43,7 +43,7 @@ pub use build::{BuildSettings, build};
 pub use error::IndexError;
 pub use header::{Header, Part, ValueLengths};
 pub use list::IndexedList;
-pub use listing::list_sources;
+pub use listing::{find_objects, list_sources};
 pub use objects::{IndexedObject, Objects, Place};
 pub use progress::{BuildKey, Progress};
 pub use storage::{Storage, Version};

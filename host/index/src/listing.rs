@@ -1,7 +1,8 @@
 //! The objects of sources, as a listing has them: their names, sizes and identities, without a
 //! record. Of a file, some blocks are read for its identity; of an object in S3, nothing is.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use pipemill_source::s3::{
     Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
@@ -16,8 +17,8 @@ use crate::root::Root;
 use crate::{Header, Index, IndexedObject};
 
 /// Calls `visit` with each object of these sources: files, folders, and addresses in S3, which is
-/// reached with these settings. A named file that does not exist is an error, or is left out if
-/// `skip_missing` is set.
+/// reached with these settings. Their companions are read with their objects. A named file that
+/// does not exist is an error, or is left out if `skip_missing` is set.
 ///
 /// # Errors
 /// A source can't be listed, or is no regular file.
@@ -28,6 +29,8 @@ pub fn list_sources(
     mut visit: impl FnMut(ListedObject),
 ) -> Result<(), SourceError> {
     let mut runtime = LazyS3Runtime::new(None);
+    let companions = &s3.reading.companions;
+    let is_companion = |path: &Path| companions.object_of(path.as_os_str().as_bytes()).is_some();
     let mut rest = sources;
     while let [source, after @ ..] = rest {
         if Address::is_s3_url(source) {
@@ -37,8 +40,9 @@ pub fn list_sources(
         rest = after;
         let path = PathBuf::from(source);
         let pattern = if path.is_dir() { Pattern::Folder(path) } else { Pattern::File(path) };
-        for path in pattern.list(false, &mut LeftOut::default())? {
-            let (size, identity) = match file_identity(&path) {
+        let paths = pattern.list(false, &mut LeftOut::default())?;
+        for path in paths.into_iter().filter(|path| !is_companion(path)) {
+            let (size, identity) = match file_identity(&path, companions) {
                 Err(error) if error.missing && skip_missing => continue,
                 found => found?,
             };
@@ -74,6 +78,40 @@ fn list_in_s3<'a>(
         true
     })?;
     Ok(rest)
+}
+
+/// Calls `visit` with each of these objects that exists: files, and addresses in S3, which is
+/// reached with these settings.
+///
+/// # Errors
+/// It is not known of one whether it exists, or it is no regular file.
+pub fn find_objects(
+    names: &[String],
+    s3: &Settings,
+    mut visit: impl FnMut(ListedObject),
+) -> Result<(), SourceError> {
+    let mut runtime = LazyS3Runtime::new(None);
+    for name in names {
+        let found = match name.parse() {
+            Ok(address) => {
+                let system = |error| SourceError::io(name, "can't start", &error);
+                let (s3_now, stop) = (runtime.get().map_err(system)?, Stop::new().map_err(system)?);
+                let selection = Selection::Objects(vec![address]);
+                let settings = Settings { selection, ..s3.clone() };
+                list_objects(&s3_now, &settings, 0, &stop, |object| {
+                    visit(object);
+                    true
+                })
+            }
+            Err(_) => file_identity(Path::new(name), &s3.reading.companions)
+                .map(|(size, identity)| visit(ListedObject { name: name.clone(), size, identity })),
+        };
+        match found {
+            Err(error) if error.missing => {}
+            found => found?,
+        }
+    }
+    Ok(())
 }
 
 impl Index {

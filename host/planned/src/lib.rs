@@ -7,6 +7,7 @@
 //! - `source`: [`Planned`], a source whose objects are planned.
 //! - `planner`: opens the objects of a source, and makes their plans.
 //! - `ahead`: makes the plan of the next object while the last one is read.
+//! - `not_counted`: [`NotCounted`], a source without the objects that are counted by their plans.
 //! - `plan_cache`: the plans that were made last.
 //! - `reading`: how objects are read for a decoder.
 //! - `ask`: asks the decoder for the plan of an object, and checks the answers.
@@ -20,6 +21,7 @@ mod ahead;
 mod ask;
 mod input;
 mod memory;
+mod not_counted;
 mod plan;
 mod plan_cache;
 mod planner;
@@ -27,6 +29,7 @@ mod reading;
 mod source;
 
 pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
+pub use not_counted::NotCounted;
 pub use plan_cache::KEPT_PLAN_BYTES;
 pub use planner::{PlanMaker, TakeCounted};
 pub use reading::read_for;

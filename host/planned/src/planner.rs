@@ -29,12 +29,12 @@ pub struct PlanMaker {
 
 /// Is told of each object whose plan says how many records each part has: what its stream would be
 /// told, and the number of the object. Returns whether it has taken the object: then no byte of the
-/// parts is read, and the source gives the next one.
-pub type TakeCounted = Box<dyn FnMut(&StreamInfo, u64) -> bool + Send>;
+/// parts is read, and the source gives the next one. Several threads tell it at once.
+pub type TakeCounted = Box<dyn Fn(&StreamInfo, u64) -> bool + Send + Sync>;
 
 /// What becomes of an object.
 #[expect(clippy::large_enum_variant, reason = "most objects are shown")]
-enum Shown {
+pub(crate) enum Shown {
     Object(Object),
     /// It was taken by its plan.
     Taken,
@@ -45,16 +45,14 @@ enum Shown {
 /// A source, and the decoder that makes the plans of its objects.
 pub(crate) struct Planner {
     pub(crate) inner: Box<dyn Source>,
-    maker: PlanMaker,
-    pub(crate) takes: Option<TakeCounted>,
-    plans: PlanCache,
+    planner: ObjectPlanner,
     /// Whether the last object was in a store, where reading takes a while.
     pub(crate) is_store: bool,
 }
 
 impl Planner {
     pub(crate) fn new(inner: Box<dyn Source>, maker: PlanMaker) -> Self {
-        Self { inner, maker, takes: None, plans: PlanCache::default(), is_store: false }
+        Self { inner, planner: ObjectPlanner::new(Arc::new(maker), None), is_store: false }
     }
 
     /// The source's next event. An object is shown as its plan has it, from this byte on.
@@ -65,16 +63,30 @@ impl Planner {
                 event => return Ok(event),
             };
             self.is_store = object.input.room_ahead().is_some();
-            match self.planned(object, offset)? {
+            match self.planner.planned(object, offset)? {
                 Shown::Object(object) => return Ok(SourceEvent::Object(object)),
                 Shown::Stopped => return Ok(SourceEvent::End),
                 Shown::Taken => {}
             }
         }
     }
+}
+
+/// The decoder that makes the plans of objects.
+pub(crate) struct ObjectPlanner {
+    maker: Arc<PlanMaker>,
+    takes: Option<Arc<TakeCounted>>,
+    plans: PlanCache,
+}
+
+impl ObjectPlanner {
+    /// Plans objects, but for those that are taken by their plans.
+    pub(crate) fn new(maker: Arc<PlanMaker>, takes: Option<Arc<TakeCounted>>) -> Self {
+        Self { maker, takes, plans: PlanCache::default() }
+    }
 
     /// The object as its plan has it, from this byte on.
-    fn planned(&mut self, object: Object, offset: u64) -> Result<Shown, SourceError> {
+    pub(crate) fn planned(&mut self, object: Object, offset: u64) -> Result<Shown, SourceError> {
         let Some(size) = object.facts.size.filter(|_| object.input.range(0..0).is_some()) else {
             return self.whole(object, offset).map(Shown::Object);
         };
@@ -112,7 +124,10 @@ impl Planner {
                     Asked::Whole => Made::Whole,
                     Asked::Plan(plan) => Made::Plan(Arc::new(plan)),
                 };
-                self.plans.keep(key, made.clone());
+                // Each object is looked at once to be taken.
+                if self.takes.is_none() {
+                    self.plans.keep(key, made.clone());
+                }
                 made
             }
         };
@@ -138,13 +153,13 @@ impl Planner {
     }
 
     /// Whether an object is taken by its plan.
-    fn is_taken(&mut self, epoch: u32, name: &str, facts: &ObjectFacts, ordinal: u64) -> bool {
-        if self.takes.is_none() || facts.parts.records().is_none() {
+    fn is_taken(&self, epoch: u32, name: &str, facts: &ObjectFacts, ordinal: u64) -> bool {
+        let Some(takes) = self.takes.as_ref().filter(|_| facts.parts.records().is_some()) else {
             return false;
-        }
+        };
         let mut info = self.info(epoch, name, facts, &[]);
         info.extensions.push(planned_extension());
-        self.takes.as_mut().is_some_and(|takes| takes(&info, ordinal))
+        takes(&info, ordinal)
     }
 
     /// What the decoder is told of an object that it plans.
@@ -162,7 +177,7 @@ impl Planner {
     }
 
     fn ask(&self, info: &StreamInfo, stored: &[Stored], sizes: &[u64]) -> Result<Asked, NoPlan> {
-        let PlanMaker { plugin, options, limits, .. } = &self.maker;
+        let PlanMaker { plugin, options, limits, .. } = &*self.maker;
         let mut instance = PlanInstance::new(plugin, info, limits)?;
         ask(&mut instance, options, stored, sizes)
     }

@@ -9,7 +9,7 @@ use pipemill_source::{
 use pipemill_types::ListIdentity;
 
 use crate::ahead::{AheadThread, Next};
-use crate::planner::{PlanMaker, Planner, TakeCounted};
+use crate::planner::{PlanMaker, Planner};
 
 /// A source whose objects are planned. Objects that can't be read at several places, or of which
 /// the decoder makes no plan, are shown whole.
@@ -45,14 +45,6 @@ impl Planned {
             found: None,
             start: None,
         }
-    }
-
-    /// The same source, without the objects that `takes` takes by their plans.
-    pub fn without_counted(mut self, takes: TakeCounted) -> Self {
-        if let Some(planner) = &mut self.planner {
-            planner.takes = Some(takes);
-        }
-        self
     }
 
     /// The planner, once it has found what it looks for.

@@ -151,11 +151,11 @@ impl PartOfBlocks {
         Item { object: stored.object, block: Some(block) }
     }
 
-    /// The blocks that are left; if all of them are, in the order of the list.
+    /// The blocks of a part of which none was taken; those of a whole epoch in the order of the
+    /// list.
     pub(crate) fn items_of_list(&self) -> impl Iterator<Item = Item> {
-        let is_all = self.is_whole && self.left == (0..self.all.order.len());
-        let (whole, part) =
-            if is_all { (0..self.left.end, 0..0) } else { (0..0, self.left.clone()) };
+        let (left, none) = (self.left.clone(), 0..0);
+        let (whole, part) = if self.is_whole { (left, none) } else { (none, left) };
         let of_list = |at: usize| {
             let stored = &self.all.blocks[at];
             Item { object: stored.object, block: Some(stored.block()) }

@@ -1,14 +1,15 @@
 //! The identity of files and of their list: see [`ListIdentity`].
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity, with_companions};
+use pipemill_types::{Companions, ListIdentity, ObjectFacts, ObjectIdentity, with_companions};
 
 use crate::SourceError;
-use crate::companions::CompanionFile;
+use crate::companions::{CompanionFile, missing_companion, not_an_object};
 use crate::file_system::FileSystem;
 use crate::file_version::{FileVersion, SizeAndTime, stable_metadata};
 use crate::list_digest::ListDigest;
@@ -45,16 +46,35 @@ pub(super) fn file_facts(
     (ObjectFacts { size: Some(opened.content.size), ..ObjectFacts::default() }, identity)
 }
 
-/// The size of a regular file, and the text that identifies its content: see [`ListIdentity`].
+/// The size of a regular file, and the text that identifies its content and that of its companions:
+/// see [`ListIdentity`].
 ///
 /// # Errors
-/// It can't be read, or is no regular file.
-pub fn file_identity(path: &Path) -> Result<(u64, String), SourceError> {
+/// It can't be read, is no regular file, or lacks a companion.
+pub fn file_identity(path: &Path, companions: &Companions) -> Result<(u64, String), SourceError> {
     let name = path.to_string_lossy();
-    let failed = |error| SourceError::io(&*name, "can't open it", &error);
+    let (size, content) = single_identity(path, &name)?;
+    let names = companions.of(path.as_os_str().as_bytes());
+    let mut contents = Vec::new();
+    for beside in names.map_err(|rule| not_an_object(&name, rule))? {
+        let beside = PathBuf::from(OsString::from_vec(beside));
+        let found = single_identity(&beside, &beside.to_string_lossy());
+        contents.push(match found {
+            Err(error) if error.missing => {
+                return Err(missing_companion(&name, &beside.to_string_lossy()));
+            }
+            found => found?.1,
+        });
+    }
+    Ok((size, with_companions(content, contents.into_iter())))
+}
+
+/// The size of a regular file, and the text that identifies its content alone.
+fn single_identity(path: &Path, name: &str) -> Result<(u64, String), SourceError> {
+    let failed = |error| SourceError::io(name, "can't open it", &error);
     let file = open_at_once(path).map_err(failed)?;
     let metadata = stable_metadata(&file).map_err(failed)?;
-    check_selected(&name, &metadata, FileSystem::of(&file))?;
+    check_selected(name, &metadata, FileSystem::of(&file))?;
     let version = FileVersion::of(&metadata);
     Ok((version.content.size, content(path, &version)))
 }

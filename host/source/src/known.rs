@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pipemill_codecs::Codec;
 use pipemill_types::{
-    ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_companions, split_identity,
+    Companions, ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_companions,
+    split_identity,
 };
 
 use crate::arranged::{Arranged, Item, PartOfBlocks, ShuffledBlocks};
@@ -458,7 +459,7 @@ impl KnownFiles {
         }
         let (_, found) = split_identity(identity.text());
         if !is_same_content(&known.identity, found) {
-            return Err(changed(&self.name, known, found));
+            return Err(changed(&self.name, known, found, &self.reading.companions));
         }
         self.before = (!states.is_empty()).then(|| {
             let (known, identity) = (known.clone(), identity.clone());
@@ -476,8 +477,13 @@ struct Checked {
     identity: ObjectIdentity,
 }
 
-/// The error for an object that is not as an index knows it.
-pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
+/// The error for an object that is not as an index knows it, or whose companion is not.
+pub(crate) fn changed(
+    index: &str,
+    known: &KnownObject,
+    found: &str,
+    companions: &Companions,
+) -> SourceError {
     let counts = [&known.identity, found].map(|text| split_companions(text).1.count());
     if counts[0] != counts[1] {
         let [then, now] = counts;
@@ -491,10 +497,18 @@ pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceEr
             ..SourceError::new(&known.name, message, remedy)
         };
     }
-    let message = format!(
-        "has changed since the index {index} was made: it was {}, and is {found}",
-        known.identity
-    );
+    let ((object, then), (object_now, now)) =
+        (split_companions(&known.identity), split_companions(found));
+    let names = companions.of(known.name.as_bytes()).unwrap_or_default();
+    let other = then.zip(now).zip(names).find(|((then, now), _)| !is_same_content(then, now));
+    let is_same = is_same_content(object, object_now);
+    let (what, then, now) = match other.filter(|_| is_same) {
+        Some(((then, now), name)) => {
+            (format!("its companion {} has changed", String::from_utf8_lossy(&name)), then, now)
+        }
+        None => ("has changed".to_owned(), object, object_now),
+    };
+    let message = format!("{what} since the index {index} was made: it was {then}, and is {now}");
     let remedy = "bring the object back, or make the index again";
     SourceError { kind: ErrorKind::Refused, ..SourceError::new(&known.name, message, remedy) }
 }

@@ -9,7 +9,7 @@ use crate::cache::CacheSettings;
 use crate::companions::{CompanionFile, open_companions};
 use crate::file_version::FileVersion;
 use crate::open::{self, Found, Opened};
-use crate::s3::Address;
+use crate::s3::{Address, SharedInventories};
 use crate::skip::skip;
 use crate::start::ObjectStart;
 use crate::wrap::{self, Wrapped};
@@ -35,6 +35,9 @@ pub struct ReadSettings {
     /// The manifest of an S3 Inventory that has the lists of prefixes. `None`: the bucket is asked
     /// for them.
     pub inventory: Option<Box<Address>>,
+    /// The inventories that other sources with these settings have read. `None`: each source reads
+    /// its own, which is dropped when the list ends.
+    pub inventories: Option<SharedInventories>,
     /// Whether bytes of objects in a store are requested when they are read, and not before: their
     /// decoder chooses them. `None`: not known, so the names of the objects decide.
     pub on_demand: Option<bool>,
@@ -73,6 +76,7 @@ impl Default for ReadSettings {
             hidden: false,
             relist: false,
             inventory: None,
+            inventories: None,
             on_demand: None,
             divided_from: None,
             companions: Companions::default(),

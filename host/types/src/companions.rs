@@ -4,11 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::printable;
 
 /// Where a companion lies: an object whose name ends with `object` has the companion whose name
 /// ends with `companion` in place of it. `.bin` and `.idx`: the companion of `a.bin` is `a.idx`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompanionRule {
     /// The end of the object's name.
     pub object: String,
@@ -18,7 +20,8 @@ pub struct CompanionRule {
 
 /// The rules for the companions of a decoder's objects, in their order. Each object has a companion
 /// by each rule. There may be none. Cheap to clone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<CompanionRule>", into = "Vec<CompanionRule>")]
 pub struct Companions(Option<Arc<[CompanionRule]>>);
 
 /// Most companions of an object.
@@ -87,6 +90,20 @@ impl Companions {
             let (object, end) = rule_ends(rule);
             renamed(companion, (end, object))
         })
+    }
+}
+
+impl TryFrom<Vec<CompanionRule>> for Companions {
+    type Error = String;
+
+    fn try_from(rules: Vec<CompanionRule>) -> Result<Self, String> {
+        Self::new(rules)
+    }
+}
+
+impl From<Companions> for Vec<CompanionRule> {
+    fn from(companions: Companions) -> Self {
+        companions.rules().to_vec()
     }
 }
 

@@ -170,6 +170,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     }
     let reading = ReadSettings {
         inventory: None,
+        inventories: None,
         epochs: args.epochs.unwrap_or(u32::MAX),
         // Objects are fed as they are stored, as SageMaker does.
         compression: Compression::None,

@@ -16,7 +16,7 @@ use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_lock::LOCK_FILE;
 use pipemill_planned::read_for;
 use pipemill_run::Machine;
-use pipemill_source::s3::{Address, Settings};
+use pipemill_source::s3::{Address, Settings, SharedInventories};
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use pipemill_types::{AddedField, printable};
@@ -105,10 +105,17 @@ fn inventory(address: &str) -> Result<Address, &'static str> {
 }
 
 impl MakeArgs {
+    /// Number of threads.
+    fn workers(&self) -> usize {
+        self.workers.map_or_else(|| Machine::here().decoding_cores(), |n| n as usize)
+    }
+
     /// How the sources are listed.
     fn reading(&self) -> ReadSettings {
         let inventory = self.inventory.clone().map(Box::new);
-        ReadSettings { inventory, ..ReadSettings::default() }
+        // The fields are learned from a source of their own.
+        let inventories = Some(SharedInventories::default());
+        ReadSettings { inventory, inventories, ..ReadSettings::default() }
     }
 }
 
@@ -158,7 +165,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         Some(_) => None,
         // It is quick.
         None if args.by_plan => None,
-        None => progress::open(&args, &out, &found, &names),
+        None => progress::open(&args, &out, &found, (&names, &reading)),
     };
     let older = match (&older, &progress) {
         (Some(older), _) => vec![older.clone()],
@@ -173,7 +180,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         distance: args.distance,
         older: older.clone(),
         progress,
-        by_plan: args.by_plan,
+        by_plan: args.by_plan.then(|| args.workers()),
         part: args.part,
         add_fields: args.add_fields.clone(),
     };
@@ -320,7 +327,6 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
     let DecodedSource { plugin, options, source } = found;
     let on_error = if args.skip_errors { OnError::Skip } else { OnError::Fail };
     let can_reread = source.can_reread();
-    let workers = args.workers.map_or_else(|| Machine::here().decoding_cores(), |n| n as usize);
     Channel {
         name: NAME.to_owned(),
         source,
@@ -338,7 +344,7 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
         added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,
-        workers: Workers::new(if can_reread { workers } else { 1 }),
+        workers: Workers::new(if can_reread { args.workers() } else { 1 }),
         observers: vec![Box::new(DecodeErrorLog::new(NAME, "the number in the index"))],
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use indicatif::HumanCount;
 use pipemill_index::{BuildKey, Progress, list_sources};
-use pipemill_source::{Compression, Location, SourceError};
+use pipemill_source::s3::Settings;
+use pipemill_source::{Compression, Location, ReadSettings, SourceError};
 use pipemill_types::AddedField;
 
 use super::make::MakeArgs;
@@ -19,7 +20,7 @@ pub(super) fn open(
     args: &MakeArgs,
     out: &Location,
     found: &DecodedSource,
-    sources: &[String],
+    (sources, reading): (&[String], &ReadSettings),
 ) -> Option<Progress> {
     let file = args.progress.clone().or_else(|| default(out))?;
     let add_fields: Vec<_> = args.add_fields.iter().map(AddedField::word).collect();
@@ -36,7 +37,8 @@ pub(super) fn open(
     };
     let list = || {
         let mut list = Vec::new();
-        list_sources(sources, &settings(&args.s3), false, |object| list.push(object))?;
+        let settings = Settings { reading: reading.clone(), ..settings(&args.s3) };
+        list_sources(sources, &settings, false, |object| list.push(object))?;
         Ok::<_, Unusable>(list)
     };
     match Progress::open(&file, &key, list) {

@@ -63,6 +63,9 @@ fn summary(index: &Index) {
     for (name, value) in options {
         say!("option   {name} = {}", Printable::line(value));
     }
+    for rule in header.companions.rules() {
+        say!("beside   {rule}");
+    }
     if header.by_plan {
         say!("counted  by the plans of objects, whose records were not read");
     }

@@ -172,6 +172,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             hidden: false,
             relist,
             inventory: None,
+            inventories: None,
             on_demand: None,
             divided_from: None,
             companions: Companions::default(),

@@ -72,7 +72,7 @@ pub fn index(channel: Channel, distance: u64) -> Option<Index> {
         sources: Vec::new(),
         compression: Compression::Auto,
         skips_errors: true,
-        by_plan: false,
+        by_plan: None,
         distance,
         older: Vec::new(),
         progress: None,

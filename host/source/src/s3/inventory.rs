@@ -5,6 +5,7 @@
 //! in the order of the keys. So all objects below the prefixes are held in memory, and sorted.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +15,7 @@ use pipemill_codecs::GzipMembers;
 use pipemill_types::printable;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::address::{Address, MAX_KEY_BYTES};
@@ -86,13 +88,39 @@ struct InventoryObject {
     size: u64,
 }
 
+/// Inventories that several sources read, each of them once: it stays in memory for the next source
+/// of the same addresses. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct SharedInventories(Arc<Mutex<Vec<SharedInventory>>>);
+
+/// What was read of an inventory.
+struct SharedInventory {
+    manifest: Address,
+    addresses: Vec<Address>,
+    listed: Arc<Inventory>,
+}
+
+impl PartialEq for SharedInventories {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for SharedInventories {}
+
+impl fmt::Debug for SharedInventories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedInventories")
+    }
+}
+
 /// The lists of several addresses, which are taken from one inventory. It is read when the first
 /// list is wanted, and once for all of them.
 pub(super) struct InventoryLists<'a> {
     manifest: &'a Address,
     addresses: &'a [Address],
     /// The objects below all addresses.
-    listed: Option<Inventory>,
+    listed: Option<Arc<Inventory>>,
 }
 
 impl<'a> InventoryLists<'a> {
@@ -112,7 +140,7 @@ impl<'a> InventoryLists<'a> {
     ) -> Result<u64, ListError> {
         let listed = match self.listed.take() {
             Some(listed) => listed,
-            None => self.read(planner).await?,
+            None => self.read_or_share(planner).await?,
         };
         let listed = self.listed.insert(listed);
         let (mut count, objects) = (0, listed.below(&address.key, is_name));
@@ -125,6 +153,25 @@ impl<'a> InventoryLists<'a> {
             count += add_page(address, page, is_last && pages.peek().is_none(), entries).await?;
         }
         Ok(count)
+    }
+
+    /// The objects below all addresses, which another source may have read.
+    async fn read_or_share(&self, planner: &Planner) -> Result<Arc<Inventory>, SourceError> {
+        let Some(SharedInventories(shared)) = &planner.settings.reading.inventories else {
+            return self.read(planner).await.map(Arc::new);
+        };
+        // Others wait for what is read, and don't read it, too.
+        let mut shared = shared.lock().await;
+        let is_same = |one: &&SharedInventory| {
+            one.manifest == *self.manifest && one.addresses == self.addresses
+        };
+        if let Some(known) = shared.iter().find(is_same) {
+            return Ok(known.listed.clone());
+        }
+        let listed = Arc::new(self.read(planner).await?);
+        let (manifest, addresses) = (self.manifest.clone(), self.addresses.to_vec());
+        shared.push(SharedInventory { manifest, addresses, listed: listed.clone() });
+        Ok(listed)
     }
 
     /// Reads the objects below all addresses, in the order of their keys.

@@ -62,6 +62,7 @@ pub use access::{Access, Addressing, check_endpoint};
 pub use address::Address;
 pub(crate) use error::causes;
 pub(crate) use http::connector;
+pub use inventory::SharedInventories;
 pub use listing::{ListedObject, list_objects};
 #[doc(hidden)]
 pub use manifest::{augmented_manifest, manifest};

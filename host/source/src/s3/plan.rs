@@ -522,7 +522,7 @@ impl Planner {
             Selection::Known { index, .. } => index.as_str(),
             _ => "",
         };
-        Err(changed(index, &object, &content(&found)))
+        Err(changed(index, &object, &content(&found), &self.settings.reading.companions))
     }
 
     async fn target(&self, found: FoundObject) -> Result<Arc<Target>, SourceError> {
