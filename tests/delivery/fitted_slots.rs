@@ -4,7 +4,7 @@ use std::thread;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use pipemill_ring::protocol::{BatchSize, Hello, Rank};
+use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Rank, Tail};
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::Plan;
@@ -157,7 +157,7 @@ fn batches_that_a_consumer_requests_get_slots_that_fit() {
                  source = {{ file = {file:?}, epochs = {EPOCHS} }}\n"
             );
             let host = Host::start(&pipemill!(), &place, &config);
-            let size = BatchSize { records: BATCH, ..BatchSize::default() };
+            let size = BatchSize { records: BATCH, tail: Tail::Keep, across: BatchAcross::Epoch };
             let hello = Hello { batch: Some(size), ..Hello::new("train", "test") };
             let mut reader = consumer::connect_as(&host.socket, &hello).expect("it may read");
             assert_eq!(reader.welcome().slot_bytes > USUAL, !batch.is_empty());

@@ -235,6 +235,9 @@ impl ChannelResources {
         // An input of a mix has its own memory instead of the ring.
         let ring = if channel.ring.fits_batches { self.fitted_ring } else { self.certain.ring };
         let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { ring };
+        // Workers of batches of a fixed size are shown their portions.
+        let portions = self.decoders.iter().map(|one| Workers::shown_bytes(one.workers)).max();
+        let seen = seen.max(portions.unwrap_or(0));
         // All that a window shows.
         let long = |one: &Channel| (one.max_record + MAX_FRAMING as u64).div_ceil(HUGE);
         let seen = |one: &Channel| seen.max(long(one) * HUGE);
