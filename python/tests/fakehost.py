@@ -20,10 +20,13 @@ from typing import Any, Callable
 
 HELLO, ACK, RELEASE, END_EPOCH, VIEWS = 1, 2, 3, 4, 6
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
+LARGER_SLOTS = 24
 DEDICATED = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
 LISTED = 0xFFFFFFFF
 SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
+#: The size of a larger slot.
+LARGER_BYTES = 1 << 20
 BYTES = [("x", "bytes", [])]
 #: Seconds. Only a test that fails waits this long, so it is long enough for the slowest machine.
 HANG_TIMEOUT = 60.0
@@ -40,6 +43,8 @@ class Rows:
     first_record: int = 0
     #: In a dedicated buffer.
     dedicated: bool = False
+    #: In a larger slot.
+    larger: bool = False
     #: The JSON of the object's facts; empty if there are none.
     metadata: bytes = b""
     #: This changes when the object's bytes do.
@@ -169,6 +174,9 @@ class Peer:
         self.slots, self.slot_bytes = slots, slot_bytes
         self.ring = Memory(slots * slot_bytes)
         self.free = list(range(slots))
+        #: The larger slots, and the free ones of them.
+        self.larger: Memory | None = None
+        self.larger_free: list[int] = []
         #: The slot or the dedicated buffer of each grant.
         self.open: dict[int, int | Memory] = {}
         self.acked: list[int] = []
@@ -225,6 +233,10 @@ class Peer:
             if isinstance(memory, Memory):
                 memory.overwrite()
                 memory.close()
+            elif memory >= self.slots:
+                assert self.larger is not None
+                self.larger.overwrite((memory - self.slots) * LARGER_BYTES, LARGER_BYTES)
+                self.larger_free.append(memory)
             else:
                 self.ring.overwrite(memory * self.slot_bytes, self.slot_bytes)
                 self.free.append(memory)
@@ -268,30 +280,45 @@ class Peer:
 
     def grant(self, batch: Rows, **lies: int) -> int:
         """Writes a batch and grants it; waits for a credit and a slot."""
-        self.until(lambda: len(self.open) < self.credits and (batch.dedicated or bool(self.free)))
+        free = self.larger_free if batch.larger else self.free
+        self.until(lambda: len(self.open) < self.credits and (batch.dedicated or bool(free)))
         data = lay_out(self.batches, batch, self.k)
         buffer = Memory(len(data)) if batch.dedicated else None
-        slot = DEDICATED if batch.dedicated else self.free.pop(0)
+        slot = DEDICATED if batch.dedicated else free.pop(0)
         if buffer:
             buffer.map[:] = data
+        elif batch.larger:
+            at = (slot - self.slots) * LARGER_BYTES
+            assert self.larger is not None and len(data) <= LARGER_BYTES
+            self.larger.map[at : at + len(data)] = data
         else:
             at = slot * self.slot_bytes
             assert len(data) <= self.slot_bytes
             self.ring.map[at : at + len(data)] = data
         body = dict(
             grant=self.grants, batch=self.batches,
-            bytes=len(data) if buffer else self.slot_bytes, slot=slot, epoch=batch.epoch,
+            bytes=self.slot_bytes if slot < self.slots else len(data), slot=slot, epoch=batch.epoch,
         )  # fmt: skip
         body.update(lies)
-        self.open[self.grants] = buffer or slot
+        self.open[self.grants] = slot if buffer is None else buffer
         self.grants += 1
         self.batches += 1
         self.send(GRANT, struct.pack("<QQQII", *body.values()), (buffer.fd,) if buffer else ())
         return body["grant"]
 
+    def make_larger(self, slots: int = 2, **lies: int) -> None:
+        """Makes larger slots."""
+        assert self.hello["larger_slots"] is True
+        self.larger = Memory(slots * LARGER_BYTES)
+        self.larger_free = list(range(self.slots, self.slots + slots))
+        body = {"slot_bytes": LARGER_BYTES, "first": self.slots, "slots": slots, **lies}
+        self.send(LARGER_SLOTS, struct.pack("<QII", *body.values()), (self.larger.fd,))
+
     def overwrite_all(self) -> None:
         """Reuses all memory: the consumer has hung up."""
         self.ring.overwrite()
+        if self.larger is not None:
+            self.larger.overwrite()
         for memory in self.open.values():
             if isinstance(memory, Memory):
                 memory.overwrite()
@@ -324,7 +351,7 @@ class Peer:
 
     def close(self) -> None:
         self.sock.close()
-        for memory in [self.ring, *self.open.values()]:
+        for memory in [self.ring, self.larger, *self.open.values()]:
             if isinstance(memory, Memory):
                 memory.close()
 

@@ -331,12 +331,14 @@ def test_a_forked_child_keeps_what_its_parent_held(path: str) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-def test_a_forked_child_keeps_the_dedicated_buffers_that_its_parent_held(path: str) -> None:
+def test_a_forked_child_keeps_the_buffers_and_larger_slots_that_its_parent_held(path: str) -> None:
     """The fake host overwrites what the parent RELEASEs. The child's views must not show that."""
 
     def script(peer: Peer) -> None:
         peer.welcome()
-        peer.epoch(0, [Rows([(text(number),)], dedicated=number != 1) for number in range(4)])
+        peer.make_larger()
+        ways = [{"dedicated": True}, {}, {"larger": True}, {"dedicated": True}]
+        peer.epoch(0, [Rows([(text(number),)], **ways[number]) for number in range(4)])
         peer.stream_end()
         peer.linger()
 

@@ -251,6 +251,48 @@ def test_batches_in_dedicated_buffers(path: str) -> None:
         assert all(bytes(record) == big for batch in stream for record in batch)
 
 
+def test_batches_in_larger_slots_that_the_host_makes_later(path: str) -> None:
+    """They are mapped once. What the program holds stays, also after the stream is closed."""
+    big = [bytes([i]) * (1 << 18) for i in range(9)]
+
+    def script(peer: Peer) -> None:
+        peer.welcome(credits=3)
+        peer.epoch(0, [Rows([(big[i],)], dedicated=True) for i in range(2)])
+        peer.make_larger(slots=3)
+        mixed = [Rows([(b"%d" % i,)]) for i in range(3)]
+        peer.epoch(1, [*mixed, *(Rows([(one,)], larger=True) for one in big[2:])])
+        peer.stream_end()
+        peer.linger()
+        peer.overwrite_all()
+
+    with FakeHost(path, script) as host:
+        with pipemill.connect("train", path, credits=3) as stream:
+            found, kept = [], []
+            for batch in stream:
+                found.append(bytes(batch.payload))
+                kept = [*kept[-1:], batch]
+                # Nobody else sees what a program writes.
+                batch._writable_payload()[:1] = b"w"
+            views = [batch.payload for batch in kept]
+        assert [bytes(view) for view in views] == big[-2:]
+        del views, kept, batch
+    assert found == [*big[:2], b"0", b"1", b"2", *big[2:]]
+    # The last two were held when the stream was closed.
+    assert len(host.peers[0].released) == 10
+
+
+@pytest.mark.parametrize("lie", [{"first": 3}, {"slot_bytes": 0}, {"slot_bytes": 100}])
+def test_larger_slots_that_can_not_be(path: str, lie: dict[str, int]) -> None:
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.make_larger(**lie)
+        peer.linger()
+
+    with FakeHost(path, script), pipemill.connect("train", path) as stream:
+        with pytest.raises(pipemill.ProtocolError, match="LARGER_SLOTS says"):
+            next(stream)
+
+
 def test_a_ring_without_slots_has_only_dedicated_buffers(path: str) -> None:
     def script(peer: Peer) -> None:
         peer.welcome(credits=2)

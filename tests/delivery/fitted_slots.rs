@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use pipemill_ring::protocol::{Hello, Rank};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Rank, Tail};
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::Plan;
@@ -116,6 +118,90 @@ fn a_consumer_can_hold_as_many_batches_as_there_would_be_slots() {
     drop(held);
     read(&host, &mut reader);
     host.wait().with_code(0);
+}
+
+/// Epochs of a run in which most batches are after the first ones.
+const EPOCHS: usize = 8;
+
+/// Reads a run of [`EPOCHS`] epochs to its end. Returns its batches, and the largest number of
+/// dedicated buffers after the first two epochs.
+fn read_most(host: &Host, reader: &mut Reader) -> (Vec<(u64, Vec<u8>)>, u64) {
+    let mut batches = Vec::new();
+    while batches.len() < 2 * RECORDS / BATCH {
+        match reader.next().expect("the host is well") {
+            Event::Batch(batch) => {
+                let field = |record| batch.field(record, 0).expect("a line");
+                let bytes = (0..batch.records()).flat_map(|record| &field(record)[..8]);
+                batches.push((batch.number(), bytes.copied().collect()));
+            }
+            Event::EpochEnd(_) => {}
+            Event::StreamEnd => panic!("the stream ends after {} batches", batches.len()),
+        }
+    }
+    let (others, dedicated) = read(host, reader);
+    batches.extend(others);
+    (batches, dedicated)
+}
+
+/// The first batches that a consumer requests say how large slots must be. The ring's own slots
+/// are known to the consumer by then.
+#[test]
+fn batches_that_a_consumer_requests_get_slots_that_fit() {
+    let place = TestDir::new();
+    let file = place.write("train.txt", numbered(RECORDS, RECORD).join(&b'\n'));
+    let mut expected = None;
+    for workers in [1, 2] {
+        for batch in ["", "batch = 400\n"] {
+            let config = format!(
+                "[[channel]]\nname = 'train'\ndecoder = 'lines'\nworkers = {workers}\n{batch}\
+                 source = {{ file = {file:?}, epochs = {EPOCHS} }}\n"
+            );
+            let host = Host::start(&pipemill!(), &place, &config);
+            let size = BatchSize { records: BATCH, tail: Tail::Keep, across: BatchAcross::Epoch };
+            let hello = Hello { batch: Some(size), ..Hello::new("train", "test") };
+            let mut reader = consumer::connect_as(&host.socket, &hello).expect("it may read");
+            assert_eq!(reader.welcome().slot_bytes > USUAL, !batch.is_empty());
+            let (batches, dedicated) = read_most(&host, &mut reader);
+            host.wait().with_code(0);
+            assert_eq!((batches.len(), dedicated), (EPOCHS * RECORDS / BATCH, 0));
+            assert_eq!(&batches, expected.get_or_insert_with(|| batches.clone()));
+        }
+    }
+}
+
+/// A silent FIFO does not keep a consumer away. When bytes come, the first batches say how large
+/// slots must be.
+#[test]
+fn batches_of_fifos_get_slots_that_fit() {
+    let place = TestDir::new();
+    let records = [numbered(RECORDS, RECORD).join(&b'\n'), b"\n".to_vec()].concat();
+    std::fs::create_dir(place.path("fifos")).expect("a folder");
+    let fifos: Vec<_> =
+        (0..EPOCHS).map(|epoch| place.path(&format!("fifos/train_{epoch}"))).collect();
+    for fifo in &fifos {
+        mkfifo(fifo, Mode::S_IRWXU).expect("a FIFO");
+    }
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = {BATCH}\n\
+         source = {{ fifo = {:?}, epochs = {EPOCHS} }}\n",
+        place.path("fifos")
+    );
+    let host = Host::start(&pipemill!(), &place, &config);
+    let mut reader = host.connect("train");
+    assert_eq!(reader.welcome().slot_bytes, USUAL);
+    let writer = thread::spawn(move || {
+        fifos.iter().for_each(|fifo| std::fs::write(fifo, &records).expect("the host reads"));
+    });
+    let (batches, dedicated) = read_most(&host, &mut reader);
+    host.wait().with_code(0);
+    writer.join().expect("it writes");
+    assert_eq!((batches.len(), dedicated), (EPOCHS * RECORDS / BATCH, 0));
+    let epochs: Vec<_> = batches.chunks(RECORDS / BATCH).collect();
+    assert!(
+        epochs
+            .iter()
+            .all(|epoch| epoch.iter().map(|one| &one.1).eq(epochs[0].iter().map(|one| &one.1)))
+    );
 }
 
 /// Each rank gets as many batches, and all of them together the batches of each whole round.

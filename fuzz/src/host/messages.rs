@@ -39,6 +39,7 @@ pub(crate) fn messages(bytes: &[u8]) {
             ToConsumer::Status(part) if part.left == part.text.len() as u64 => {
                 protocol::status(&part.text).0
             }
+            ToConsumer::LargerSlots(slots) => protocol::larger_slots(slots).to_vec(),
             // The sender has the rest of the text.
             ToConsumer::Status(_) => bytes.to_vec(),
         };

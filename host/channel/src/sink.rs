@@ -107,7 +107,17 @@ pub trait SinkMemory {
         fields: usize,
     ) -> Result<Self::Memory, StopReason>;
 
-    /// As [`dedicated_memory`](Self::dedicated_memory), without waiting, for a later batch, which
+    /// As [`dedicated_memory`](Self::dedicated_memory), for a batch of a fixed number of records
+    /// whose size is not known yet: `payload` is that of the largest one before. The memory may be
+    /// somewhat smaller.
+    ///
+    /// # Errors
+    /// As [`memory`](Self::memory).
+    fn memory_about(&mut self, payload: usize, fields: usize) -> Result<Self::Memory, StopReason> {
+        self.dedicated_memory(payload, fields)
+    }
+
+    /// As [`memory_about`](Self::memory_about), without waiting, for a later batch, which
     /// is filled concurrently with the next one. `None` if there is none now, and where it would
     /// not leave enough memory for the next one to grow.
     fn free_dedicated_memory(&mut self, _payload: usize, _fields: usize) -> Option<Self::Memory> {

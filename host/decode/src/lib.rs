@@ -38,6 +38,7 @@ pub use interface::{
 pub use plugin::{DetectionRule, OptionSpec, Plugin};
 pub use sandbox::call_profiler::CallProfiler;
 pub use sandbox::input_buffer::InputBuffer;
+pub use sandbox::input_pieces::InputPieces;
 pub use sandbox::limits::Limits;
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;

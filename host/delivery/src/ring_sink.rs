@@ -150,7 +150,7 @@ impl RingSink {
             batch.columns = columns;
         }
         for _ in 0..rounds.missing(self.ring.batches() + 1) {
-            let mut copy = if memory.is_dedicated() {
+            let mut copy = if memory.can_grow() {
                 self.dedicated_memory(batch.payload, batch.columns.len())?
             } else {
                 self.memory()?
@@ -180,11 +180,20 @@ impl SinkMemory for RingSink {
 
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
         let size = dedicated_bytes(payload, fields);
-        self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
+        let memory = match self.has_batch_size {
+            true => self.ring.acquire_larger(size),
+            false => self.ring.acquire_dedicated(size),
+        };
+        memory.map_err(|error| self.stop_reason(error))
+    }
+
+    fn memory_about(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
+        let memory = self.ring.acquire_about(dedicated_bytes(payload, fields));
+        memory.map_err(|error| self.stop_reason(error))
     }
 
     fn free_dedicated_memory(&mut self, payload: usize, fields: usize) -> Option<Writer> {
-        self.ring.try_acquire_dedicated(dedicated_bytes(payload, fields))
+        self.ring.try_acquire_about(dedicated_bytes(payload, fields))
     }
 
     fn grow(&mut self, memory: &mut Writer, payload: usize) -> Result<(), StopReason> {
@@ -201,8 +210,8 @@ impl SinkMemory for RingSink {
 
     fn room(&self, memory: &Writer, records: usize, fields: usize, texts: usize) -> Option<usize> {
         let size = memory.as_ref().len();
-        if memory.is_dedicated() {
-            // The buffer grows for its index, so all of it is room for payload.
+        if memory.can_grow() {
+            // It grows for its index, so all of it is room for payload.
             return Some(size);
         }
         // The size of the index depends on its start only through its alignment, which is at most

@@ -548,6 +548,10 @@ fn ring(
         Some(slots) => slots.ring(ring, budget)?,
         None => Ring::within(ring, resources.extra_slots, budget)?,
     };
+    // A consumer may request batches of a size.
+    if channel.ring.fits_batches || channel.batch.is_none() {
+        ring.let_slots_grow(resources.fitted_ring, channel.ring.fits_batches);
+    }
     Ok((ring, reserved))
 }
 

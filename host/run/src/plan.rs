@@ -96,7 +96,7 @@ pub struct ChannelResources {
     /// Extra slots of the channel's ring, which its workers fill. Records that are gathered into
     /// batches of a fixed size are copied anyway.
     pub extra_slots: u32,
-    /// Largest number of bytes of slots that are made as large as its batches.
+    /// Largest number of bytes of all slots, if some are as large as its batches.
     pub fitted_ring: u64,
     /// Bytes that it may take, by part.
     pub memory: MemoryLimits,
@@ -203,11 +203,12 @@ impl ChannelResources {
         Self { name, decoders, extra_slots, fitted_ring: 0, memory, certain }
     }
 
-    /// Largest number of bytes of slots that are made as large as the channel's batches: half of
-    /// the memory for batches, so that there is some for larger ones.
+    /// Largest number of bytes of all slots, if some are as large as the channel's batches: half of
+    /// the memory for batches, so that there is some for larger ones. A consumer may request the
+    /// size of batches, if the file does not set it.
     fn fitted_ring(&self, channel: &Channel, default: u64) -> u64 {
         let CertainMemory { ring, window, .. } = self.certain;
-        match channel.ring.fits_batches {
+        match channel.ring.fits_batches || channel.batch.is_none() {
             true => ring.max(self.batches(channel, default).saturating_sub(window) / 2),
             false => ring,
         }
@@ -232,7 +233,11 @@ impl ChannelResources {
         // It is copied when it grows.
         let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
         // An input of a mix has its own memory instead of the ring.
-        let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { self.fitted_ring };
+        let ring = if channel.ring.fits_batches { self.fitted_ring } else { self.certain.ring };
+        let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { ring };
+        // Workers of batches of a fixed size are shown their portions.
+        let portions = self.decoders.iter().map(|one| Workers::shown_bytes(one.workers)).max();
+        let seen = seen.max(portions.unwrap_or(0));
         // All that a window shows.
         let long = |one: &Channel| (one.max_record + MAX_FRAMING as u64).div_ceil(HUGE);
         let seen = |one: &Channel| seen.max(long(one) * HUGE);

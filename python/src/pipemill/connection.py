@@ -25,8 +25,8 @@ from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
 from .protocol import (
-    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant,
-    Welcome,
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, LARGER_SLOTS, LARGER_SLOTS_MESSAGE,
+    RELEASE, DedicatedGrant, Grant, Welcome,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -71,6 +71,20 @@ class Lease(weakref.ref[Any]):
         return None if found is None else found()
 
 
+class LargerSlots:
+    """Slots that the host made later, in memory of their own."""
+
+    def __init__(self, fd: int, first: int, slots: int, slot_bytes: int) -> None:
+        self.mapping = Mapping(fd, slots * slot_bytes)
+        self.slot_bytes = slot_bytes
+        self._slots = range(first, first + slots)
+        self.window_type = slot_window_type(slot_bytes)
+
+    def offset(self, slot: int) -> int | None:
+        """Where the slot begins. None if it is not one of them."""
+        return (slot - self._slots.start) * self.slot_bytes if slot in self._slots else None
+
+
 class Connection:
     """A connected socket whose host has sent WELCOME."""
 
@@ -80,6 +94,8 @@ class Connection:
         self.pid = os.getpid()
         self._sock = sock
         self._ring = ring
+        #: The slots that the host made later, if there are any.
+        self._larger: LargerSlots | None = None
         self._window_at = slot_window_type(welcome.slot_bytes).from_address
         self._slots, self._slot_bytes = welcome.slots, welcome.slot_bytes
         #: A buffer that begins with the last message. Older bytes follow.
@@ -128,7 +144,24 @@ class Connection:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
+        if fd is not None and size == LARGER_SLOTS_MESSAGE.size:
+            kind, *numbers = LARGER_SLOTS_MESSAGE.unpack_from(self.message)
+            if kind == LARGER_SLOTS:
+                self._map_larger(fd, *numbers)
+                return self.receive(how)
         return size, fd
+
+    def _map_larger(self, fd: int, slot_bytes: int, first: int, slots: int) -> None:
+        """Maps the slots that the host has made. Older ones stay mapped as long as a view lives."""
+        try:
+            if first < self._slots or not 0 < slot_bytes <= 1 << 40 or slot_bytes % PAGE_BYTES:
+                raise ProtocolError(
+                    f"the host's LARGER_SLOTS says {slots} slots of {slot_bytes} bytes from {first} "
+                    f"on; {protocol.REMEDY}"
+                )
+            self._larger = LargerSlots(fd, first, slots, slot_bytes)
+        finally:
+            os.close(fd)
 
     @staticmethod
     def _dedicated_grant(grant: Grant, fd: int) -> Grant:
@@ -165,7 +198,7 @@ class Connection:
             window = self._window_at(ring._address + offset)
             window.mapping, window.offset, window.writable = ring, offset, None
         else:
-            window = self._dedicated_window(grant)
+            window = self._larger_window(grant) or self._dedicated_window(grant)
         # After a hang-up the host reuses the window's memory. So the window keeps the connection.
         window.connection = self
         lease = Lease(window, _on_last_view_died)
@@ -174,6 +207,16 @@ class Connection:
         lease.acked = lease.written = False
         self.open[number] = lease
         return lease, window
+
+    def _larger_window(self, grant: Grant) -> Any:
+        """A window into a larger slot. None if the grant is not one of it."""
+        larger = self._larger
+        if larger is None or type(grant) is not Grant or grant.grant in self.open:
+            return None
+        offset = larger.offset(grant.slot)
+        if offset is None or not HEADER_BYTES <= grant.bytes <= larger.slot_bytes:
+            return None
+        return larger.mapping.window(offset, larger.window_type)
 
     def _dedicated_window(self, grant: Grant) -> Any:
         """A window over a dedicated buffer, which is unmapped when the window dies."""
@@ -200,7 +243,7 @@ class Connection:
         changes. None if that is impossible, because slots share pages."""
         window = lease()
         slot = lease.grant.slot
-        if slot != DEDICATED and self.welcome.slot_bytes % PAGE_BYTES:
+        if slot < self._slots and self._slot_bytes % PAGE_BYTES:
             return None
         lease.written = slot != DEDICATED
         return None if window is None else window.mapping.writable_window(window)
@@ -251,7 +294,12 @@ class Connection:
             if lease.written and not self._closed:
                 # The host may write the next batch there, which the private mapping has to show.
                 size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
-                self._ring.forget_writes(grant.slot * self._slot_bytes, size)
+                larger = self._larger
+                offset = None if larger is None else larger.offset(grant.slot)
+                if larger is None or offset is None:
+                    self._ring.forget_writes(grant.slot * self._slot_bytes, size)
+                else:
+                    larger.mapping.forget_writes(offset, size)
             self._send(_pack(RELEASE, grant[1]))
 
     def _after_close(self, lease: Lease) -> None:
@@ -339,13 +387,18 @@ class Connection:
         if not self._closed:
             self.flush()
             self._closed = True
-            self._ring.close_descriptor()
+            for mapping in self._slot_mappings():
+                mapping.close_descriptor()
             if not self.is_others():
                 # The host notices it at once. A process that another thread is just starting has a
                 # copy of the socket until it runs its own program.
                 with contextlib.suppress(OSError):
                     self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
+
+    def _slot_mappings(self) -> list[Mapping]:
+        larger = self._larger
+        return [self._ring] if larger is None else [self._ring, larger.mapping]
 
     # --- a fork, see `fork`
 
@@ -379,7 +432,7 @@ class Connection:
         """Replaces the shared memory with the copies. Memory that was not copied can't be read."""
         windows = [lease() for lease in list(self.open.values())]
         mappings = {window.mapping for window in windows if window is not None}
-        for mapping in mappings | {self._ring}:
+        for mapping in mappings.union(self._slot_mappings()):
             mapping.replace_by(copies.get(mapping))
 
     def leave_to_parent(self, copies: dict[Mapping, Copy]) -> None:

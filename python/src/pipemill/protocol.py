@@ -14,12 +14,15 @@ MAX_MESSAGE = 196_608
 
 HELLO, ACK, RELEASE, END_EPOCH, VIEWS = 1, 2, 3, 4, 6
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 20, 21, 22
+LARGER_SLOTS = 24
 
 TYPE = struct.Struct("<I")
 GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
 EPOCH = struct.Struct("<II")
 #: A GRANT from its type on.
 GRANT_MESSAGE = struct.Struct("<IQQQII")
+#: LARGER_SLOTS from its type on: the size of a slot, the number of the first one, and how many.
+LARGER_SLOTS_MESSAGE = struct.Struct("<IQII")
 EPOCH_END_BODY = struct.Struct("<4xQQII")
 #: A flag of EPOCH_END.
 ENDED_EARLY = 1
@@ -147,7 +150,13 @@ _new = tuple.__new__
 
 def hello(channel: str, client: str, wishes: dict[str, Any]) -> bytes:
     """A HELLO. `wishes` are its other keys."""
-    body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client, **wishes}
+    body: dict[str, Any] = {
+        "protocol": VERSION,
+        "channel": channel,
+        "client": client,
+        "larger_slots": True,
+        **wishes,
+    }
     try:
         text = json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -38,8 +38,8 @@ impl DedicatedBuffers {
         buffer: Option<DedicatedBuffer>,
     ) -> Option<DedicatedBuffer> {
         self.pushed += 1;
-        if let Some(at) = slot.checked_sub(self.slot_count) {
-            self.full[at as usize] = buffer;
+        if let Some(full) = self.at(slot) {
+            *full = buffer;
         }
         let pushed = self.pushed;
         let unused = self.spare.pop_front_if(|(freed, _)| *freed + KEPT_FOR_BATCHES < pushed);
@@ -48,8 +48,7 @@ impl DedicatedBuffers {
 
     /// Frees the buffer of this slot.
     pub(super) fn freed(&mut self, slot: SlotId) {
-        let at = slot.checked_sub(self.slot_count);
-        if let Some(buffer) = at.and_then(|at| self.full[at as usize].take()) {
+        if let Some(buffer) = self.at(slot).and_then(Option::take) {
             self.spare.push_back((self.pushed, buffer));
         }
     }
@@ -57,12 +56,23 @@ impl DedicatedBuffers {
     /// The descriptor of the buffer with this id, if it is a dedicated buffer that holds a batch.
     pub(super) fn fd(&self, slot: SlotId) -> Option<Arc<OwnedFd>> {
         let at = slot.checked_sub(self.slot_count)?;
-        self.full[at as usize].as_ref().map(DedicatedBuffer::fd)
+        self.full.get(at as usize)?.as_ref().map(DedicatedBuffer::fd)
+    }
+
+    /// The place of this slot's buffer, if it is a dedicated buffer.
+    fn at(&mut self, slot: SlotId) -> Option<&mut Option<DedicatedBuffer>> {
+        let at = slot.checked_sub(self.slot_count)?;
+        self.full.get_mut(at as usize)
     }
 
     /// A free buffer, for the caller to drop.
     pub(super) fn drop_spare(&mut self) -> Option<DedicatedBuffer> {
         self.spare.pop_front().map(|(_, buffer)| buffer)
+    }
+
+    /// All free buffers, for the caller to drop.
+    pub(super) fn drop_spares(&mut self) -> Vec<DedicatedBuffer> {
+        self.spare.drain(..).map(|(_, buffer)| buffer).collect()
     }
 
     /// Bytes of the free buffers.

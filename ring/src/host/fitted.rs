@@ -37,22 +37,27 @@ impl Ring {
         loop {
             match Writer::of_size(self, slot, bytes) {
                 Err(WriteError::Failed(RingError::Memory(MemoryError::OverBudget(missing)))) => {
-                    slot = self.take_without_memory(missing)?;
+                    let wanted = (Wanted::Slot, Wanted::SlotOrDedicated);
+                    slot = self.take_without_memory(wanted, missing)?;
                 }
                 other => return other,
             }
         }
     }
 
-    /// Waits for a slot, or for a dedicated buffer that is free, because the budget does not have
-    /// enough left for a new one. It is an error if no batch can free one.
-    fn take_without_memory(&self, missing: OverBudget) -> Result<SlotId, WriteError> {
+    /// Waits for `slot`, or for a dedicated buffer that is free, because the budget does not have
+    /// enough left for a new one. It is an error if no batch can free one. `either` stands for both.
+    pub(super) fn take_without_memory(
+        &self,
+        (slot, either): (Wanted, Wanted),
+        missing: OverBudget,
+    ) -> Result<SlotId, WriteError> {
         let mut state = self.lock();
         let taken = loop {
             if let Some(interrupt) = interrupt(&state) {
                 break Err(interrupt.into());
             }
-            if let Some(slot) = state.table.take(Wanted::Slot) {
+            if let Some(slot) = state.table.take(slot) {
                 break Ok(Some(slot));
             }
             if let Some(spare) = state.dedicated.drop_spare() {
@@ -65,7 +70,7 @@ impl Ring {
             if !state.table.holds_batches() {
                 break Err(WriteError::Failed(MemoryError::from(missing).into()));
             }
-            if state.writer_waits.replace(Wanted::SlotOrDedicated).is_none() {
+            if state.writer_waits.replace(either).is_none() {
                 state.look_for_missing(Instant::now());
             }
             state = self.wait(state);
@@ -76,7 +81,7 @@ impl Ring {
         drop(state);
         match taken? {
             Some(slot) => Ok(slot),
-            None => self.take(Wanted::SlotOrDedicated),
+            None => self.take(either),
         }
     }
 }

@@ -21,6 +21,8 @@
 //!   these are too few.
 //! - `index`: the index of a batch that is being filled: its columns, after the payload and the
 //!   names.
+//! - `larger`: larger slots, for batches of a fixed number of records that turn out not to fit a
+//!   slot.
 //! - `log_limit`: limits the log lines about ended connections: a program can make thousands of
 //!   them per second.
 //! - `missing_consumers`: for how long the writer waited while too few consumers were connected.
@@ -31,6 +33,7 @@
 //!   with the consumers.
 //! - `server_loop`: the thread that communicates with the consumers of all rings: it accepts and
 //!   welcomes them, obeys their messages, and notices when they hang up.
+//! - `slot_memory`: memory that is divided into slots of one size.
 //! - `state`: the state under a ring's lock: the slot table, the consumers' sockets and the
 //!   dedicated buffers.
 //! - `status`: a snapshot of a ring for reports, and the log line about a consumer that holds
@@ -56,6 +59,7 @@ mod dedicated;
 mod delivery;
 mod fitted;
 mod index;
+mod larger;
 mod log_limit;
 mod missing_consumers;
 mod observer;
@@ -63,6 +67,7 @@ mod ring;
 mod sealed_batch;
 mod server;
 mod server_loop;
+mod slot_memory;
 mod state;
 mod status;
 mod status_answer;

@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
-use pipemill_types::{MemoryBudget, SharedPart, TakenMemory, schema_extension};
+use pipemill_types::{MemoryBudget, schema_extension};
 
 use super::config::{Interrupt, PlaceMissing, RingConfig, RingError, WriteError};
 use super::consumer_socket::ConsumerSocket;
 use super::delivery::{Admitted, AsConfigured, Delivery, Denied, LockedRing};
+use super::larger::LargerLimit;
 use super::observer::{self, BatchEvent, Observer};
+use super::slot_memory::SlotMemory;
 use super::state::RingState;
 use super::status::{self, ConsumerStatus, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table, Wanted};
-use crate::memory::{DedicatedBuffer, MemoryError, RingMemory};
+use crate::memory::DedicatedBuffer;
 use crate::protocol::{
     self, BatchPlace, ErrorReport, Field, Hello, MAX_SCHEMA, Mode, PROTOCOL, Resumed, ToHost,
     Welcome,
@@ -26,12 +28,11 @@ use crate::socket::{Peer, send};
 
 /// A writer waits while this many ends are unsent: without a limit, empty epochs would pile up.
 const MAX_UNSENT_ENDS: usize = 64;
+/// The refusal of a consumer that does not understand LARGER_SLOTS.
+const NO_LARGER_SLOTS: &str = "this channel has slots that were made later, and the reader can't \
+                               read these; use a reader of the host's release";
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
-
-/// Each time this many batches have begun, one more slot is reserved, whether it is needed or not.
-/// So a long run soon has all of its memory, or learns early that it can't have it.
-const BATCHES_PER_RESERVED_SLOT: usize = 16;
 
 /// A channel's ring. One thread takes memory and grants it, other threads may fill what it took,
 /// and any thread may ask.
@@ -40,19 +41,15 @@ const BATCHES_PER_RESERVED_SLOT: usize = 16;
 /// filled, because its memory is most likely still in the processor's cache.
 pub struct Ring {
     config: RingConfig,
-    memory: RingMemory,
+    pub(super) memory: SlotMemory,
+    /// The limit of its larger slots.
+    pub(super) larger_limit: LargerLimit,
     /// The budget for all memory of the channel, including the ring's.
     pub(super) budget: Arc<MemoryBudget>,
-    /// The slots' bytes in the budget.
-    _slots_taken: TakenMemory,
-    /// Number of slots, including the extra ones.
-    slots: u32,
     /// Extra slots, for batches after the next one.
     extra_slots: u32,
     /// Upper bound of the number of extra slots that are being filled.
     pub(super) extra_filled: AtomicU32,
-    /// How often a slot's memory was needed.
-    taken: AtomicUsize,
     /// The fields, and the encoded SCHEMA message. They are set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     /// Number of fields whose values are strings. It is set before the fields are.
@@ -129,20 +126,17 @@ impl Ring {
         budget: Arc<MemoryBudget>,
     ) -> Result<Arc<Ring>, RingError> {
         let all = RingConfig { slots, ..config.clone() };
-        let bytes = all.check()?;
-        let slots_taken = budget.take(bytes as u64).map_err(MemoryError::from)?;
-        let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
-        memory.reserve(config.slot_bytes)?;
+        all.check()?;
+        let memory = SlotMemory::create(&config.channel, slots, config.slot_bytes, &budget)?;
+        memory.memory.reserve(config.slot_bytes)?;
         Ok(Arc::new(Ring {
             state: Mutex::new(RingState::new(&all)),
             config,
             memory,
             budget,
-            _slots_taken: slots_taken,
-            slots,
+            larger_limit: LargerLimit::default(),
             extra_slots,
             extra_filled: AtomicU32::new(0),
-            taken: AtomicUsize::new(0),
             schema: OnceLock::new(),
             strings: AtomicUsize::new(0),
             delivery: OnceLock::new(),
@@ -160,17 +154,22 @@ impl Ring {
 
     /// Number of slots, including the extra ones.
     pub fn slots(&self) -> u32 {
-        self.slots
+        self.memory.slots()
     }
 
     /// Whether it has fewer slots than its setting says.
     pub(super) fn has_fewer_slots(&self) -> bool {
-        self.slots < self.config.slots
+        self.slots() < self.config.slots
     }
 
     /// Whether this is the id of a dedicated buffer.
     pub(super) fn is_dedicated(&self, slot: SlotId) -> bool {
-        slot >= self.slots
+        slot >= self.slots() && self.larger_at(slot).is_none()
+    }
+
+    /// The number of this slot among the larger slots, if it is one of them.
+    pub(super) fn larger_at(&self, slot: SlotId) -> Option<u32> {
+        slot.checked_sub(self.slots() + self.config.dedicated)
     }
 
     /// Makes `delivery` decide about consumers. `start` sets the start of the channel in the table,
@@ -201,6 +200,7 @@ impl Ring {
     /// there is a [`Writer`](super::Writer).
     pub fn restarted<T>(&self, place: impl FnOnce() -> (u64, T)) -> T {
         self.change(|state, now| {
+            state.larger.restarted();
             let (first_batch, place) = place();
             self.next_batch.store(first_batch, Ordering::Relaxed);
             state.table.restarted(now);
@@ -469,11 +469,11 @@ impl Ring {
         result
     }
 
-    /// Takes a slot, if [`take`](Ring::take) would not wait.
-    pub(super) fn try_take(&self) -> Option<SlotId> {
+    /// Takes the requested slot, if [`take`](Ring::take) would not wait.
+    pub(super) fn try_take(&self, wanted: Wanted) -> Option<SlotId> {
         let mut state = self.lock();
         let waits = interrupt(&state).is_some() || state.table.unsent_ends() >= MAX_UNSENT_ENDS;
-        if waits { None } else { state.table.take(Wanted::Slot) }
+        if waits { None } else { state.table.take(wanted) }
     }
 
     /// Takes a dedicated buffer of `bytes` bytes, if [`take`](Ring::take) would not wait, and half
@@ -514,37 +514,6 @@ impl Ring {
         Some(slot)
     }
 
-    /// Reserves the memory of a slot that was taken, if it was not yet.
-    pub(super) fn reserve(&self, slot: SlotId) -> Result<(), RingError> {
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let in_step = (taken / BATCHES_PER_RESERVED_SLOT).min(self.slots as usize);
-        let slots = in_step.max(slot as usize + 1);
-        Ok(self.memory.reserve(slots * self.config.slot_bytes)?)
-    }
-
-    /// # Safety
-    /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
-    #[expect(clippy::mut_from_ref, reason = "slots are lent apart from each other")]
-    pub(super) unsafe fn slot(&self, slot: SlotId) -> &mut [u8] {
-        let bytes = self.config.slot_bytes;
-        // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
-        unsafe { self.memory.part(slot as usize * bytes, bytes) }
-    }
-
-    /// # Safety
-    /// As for [`RingMemory::part_to_read`]: the caller has taken this slot from the table.
-    pub(super) unsafe fn slot_to_read(&self, slot: SlotId) -> &[u8] {
-        let bytes = self.config.slot_bytes;
-        // SAFETY: slots don't overlap, and the caller vouches that this one is its own.
-        unsafe { self.memory.part_to_read(slot as usize * bytes, bytes) }
-    }
-
-    /// The first byte of a slot, in the file of the ring's memory.
-    pub(super) fn shared_slot(&self, slot: SlotId) -> SharedPart<'_> {
-        let offset = u64::from(slot) * self.config.slot_bytes as u64;
-        SharedPart { file: self.memory.file(), offset }
-    }
-
     /// The fields that every record has. `None` before they are set.
     pub fn fields(&self) -> Option<&[Field]> {
         self.schema.get().map(|(fields, _)| fields.as_slice())
@@ -581,6 +550,9 @@ impl Ring {
     ) {
         let unused = self.change(|state, now| {
             let unused = state.dedicated.pushed(slot, dedicated);
+            if slot >= self.slots() {
+                state.larger.pushed(batch.bytes, self.is_dedicated(slot));
+            }
             if !state.table.is_restarting() {
                 let refused = self.delivery().filled(&state.table, place);
                 refused.iter().for_each(|(id, reason)| state.refuse(*id, reason));
@@ -623,7 +595,7 @@ impl Ring {
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
             mode,
-            slots: self.slots,
+            slots: self.slots(),
             slot_bytes: self.config.slot_bytes as u64,
             credits,
             resumed,
@@ -640,7 +612,9 @@ impl Ring {
                 let _ = send(&socket, message, None, false);
                 return Err(Errno::ECONNRESET);
             }
-            state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
+            let mut socket = ConsumerSocket::new(id, peer, client, socket, poller);
+            socket.understands_larger = hello.larger_slots;
+            state.sockets.push(socket);
             state.table.connect(id, credits, rank, now);
             state.missing.come(rank, now);
             state.look_for_missing(now);
@@ -650,6 +624,9 @@ impl Ring {
             }
             if let Some(reason) = self.delivery().connected(rank) {
                 state.refuse(id, &reason);
+            }
+            if state.larger.exist() && !hello.larger_slots {
+                state.refuse(id, NO_LARGER_SLOTS);
             }
             Ok(())
         })
@@ -833,6 +810,7 @@ mod tests {
 
     use super::*;
     use crate::host::BatchInfo;
+    use crate::host::slot_memory::BATCHES_PER_RESERVED_SLOT;
 
     const SLOTS: u32 = 6;
 
@@ -869,7 +847,7 @@ mod tests {
                 writer.payload().fill(taken as u8);
                 held.push(writer);
                 most = most.max(held.len()).max(taken / BATCHES_PER_RESERVED_SLOT);
-                let (least, allocated) = (most * slot_bytes, ring.memory.allocated());
+                let (least, allocated) = (most * slot_bytes, ring.memory.memory.allocated());
                 let limit = least.next_multiple_of(HUGE_PAGE).min(SLOTS as usize * slot_bytes);
                 prop_assert!((least..=limit).contains(&allocated), "{allocated} for {most} slots");
             }
@@ -882,13 +860,13 @@ mod tests {
         for _ in 0..=SLOTS as usize * BATCHES_PER_RESERVED_SLOT {
             drop(ring.acquire().unwrap());
         }
-        assert_eq!(ring.memory.allocated(), SLOTS as usize * HUGE_PAGE);
+        assert_eq!(ring.memory.memory.allocated(), SLOTS as usize * HUGE_PAGE);
     }
 
     #[test]
     fn a_slot_without_memory_is_an_error_and_stays_free() {
         let mut ring = ring(HUGE_PAGE);
-        ring.memory.grant_nothing();
+        ring.memory.memory.grant_nothing();
         let ring = Arc::new(ring);
         let first = ring.acquire().expect("it was reserved at the start");
         for _ in 0..2 {

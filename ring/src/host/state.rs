@@ -8,6 +8,7 @@ use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::dedicated::DedicatedBuffers;
 use super::delivery::Delivery;
+use super::larger::Larger;
 use super::missing_consumers::MissingConsumers;
 use super::observer::{BatchEvent, Observer};
 use super::status::{self, ConsumerStatus};
@@ -39,6 +40,9 @@ pub(super) struct RingState {
     pub(super) error: Option<ErrorReport>,
     pub(super) missing: MissingConsumers,
     pub(super) dedicated: DedicatedBuffers,
+    pub(super) larger: Larger,
+    /// Number of the ring's slots: the number of the first larger slot, for consumers.
+    slots: u32,
     /// The list is empty between two commands; it is kept to reuse its memory.
     effects: Vec<Effect>,
     /// The last consumers that have disconnected, the oldest first.
@@ -65,6 +69,8 @@ impl RingState {
             error: None,
             missing: MissingConsumers::new(Instant::now()),
             dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
+            larger: Larger::default(),
+            slots: config.slots,
             effects: Vec::new(),
             left: VecDeque::new(),
         }
@@ -139,15 +145,29 @@ impl RingState {
             let pid = socket.map_or(0, |socket| socket.peer.pid);
             observer.on_event(BatchEvent::Granted { slot, batch: number, grant, pid });
         }
-        let (slot, attached) = match self.dedicated.fd(slot) {
-            None => (slot, None),
-            Some(fd) => (DEDICATED, Some(fd)),
+        let (slot, attached) = match (self.table.larger_at(slot), self.dedicated.fd(slot)) {
+            (Some(at), _) => {
+                self.announce_larger(to, now);
+                (self.slots + at, None)
+            }
+            (None, None) => (slot, None),
+            (None, Some(fd)) => (DEDICATED, Some(fd)),
         };
         if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == to) {
             socket.waits.granted(now);
         }
         let grant = Grant { grant, batch: number, bytes, slot, epoch };
         self.send_to(to, &protocol::grant(&grant), attached, now);
+    }
+
+    /// Sends a consumer the larger slots, if it does not know them yet.
+    fn announce_larger(&mut self, to: ConsumerId, now: Instant) {
+        let mut sockets = self.sockets.iter_mut();
+        let Some(socket) = sockets.find(|one| one.id == to && !one.knows_larger) else { return };
+        if let Some((slots, fd)) = self.larger.announced(self.slots) {
+            socket.knows_larger = true;
+            self.send_to(to, &protocol::larger_slots(&slots), Some(fd), now);
+        }
     }
 
     fn end(&mut self, to: ConsumerId, end: End, now: Instant) {

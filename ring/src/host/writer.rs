@@ -11,6 +11,7 @@ use pipemill_types::{BatchMemory, BatchPosition, ChunkMemory, SharedPart};
 use super::config::{RingError, WriteError};
 use super::index::Index;
 use super::ring::Ring;
+use super::slot_memory::SlotMemory;
 use super::table::{Batch, RecordPlace, SlotId, Wanted};
 use crate::layout::{ABSENT, HEADER_BYTES, Header, LISTED, Place};
 use crate::memory::DedicatedBuffer;
@@ -68,6 +69,8 @@ pub struct Writer {
 
 enum Memory {
     Slot(SlotId),
+    /// The larger slot with this number among them.
+    Larger(Arc<SlotMemory>, u32),
     Dedicated(DedicatedBuffer),
     /// This is a dedicated buffer that does not exist yet, or that was granted.
     None,
@@ -77,6 +80,7 @@ impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Memory::Slot(slot) => write!(f, "Slot({slot})"),
+            Memory::Larger(_, at) => write!(f, "Larger({at})"),
             Memory::Dedicated(_) => f.write_str("Dedicated"),
             Memory::None => f.write_str("None"),
         }
@@ -103,7 +107,7 @@ impl Ring {
     /// As [`acquire`](Ring::acquire), without waiting. `None` where no slot is free, or where
     /// [`acquire`](Ring::acquire) would fail.
     pub fn try_acquire(self: &Arc<Ring>) -> Option<Writer> {
-        let slot = self.try_take()?;
+        let slot = self.try_take(Wanted::Slot)?;
         self.slot_writer(slot, false).ok()
     }
 
@@ -119,7 +123,7 @@ impl Ring {
     fn slot_writer(self: &Arc<Ring>, slot: SlotId, is_extra: bool) -> Result<Writer, RingError> {
         // If there is no memory, dropping this frees the slot.
         let writer = self.writer(slot, Memory::Slot(slot), is_extra);
-        self.reserve(slot)?;
+        self.memory.reserve(slot)?;
         Ok(writer)
     }
 
@@ -182,6 +186,21 @@ impl Writer {
         Ok(writer)
     }
 
+    /// The writer of one of these larger slots, or of a dedicated buffer of their size.
+    pub(super) fn in_larger(
+        ring: &Arc<Ring>,
+        slot: SlotId,
+        slots: &Arc<SlotMemory>,
+    ) -> Result<Writer, WriteError> {
+        let Some(at) = ring.larger_at(slot) else {
+            return Writer::of_size(ring, slot, slots.slot_bytes() - HEADER_BYTES);
+        };
+        // If there is no memory, dropping this frees the slot.
+        let writer = ring.writer(slot, Memory::Larger(slots.clone(), at), false);
+        slots.reserve(at)?;
+        Ok(writer)
+    }
+
     fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), WriteError> {
         check_size(payload_bytes)?;
         let bytes = HEADER_BYTES + payload_bytes;
@@ -201,6 +220,12 @@ impl Writer {
         matches!(self.memory, Memory::Dedicated(_))
     }
 
+    /// Whether the payload area can grow: that of a dedicated buffer, and that of a larger slot,
+    /// whose batch moves to a dedicated buffer if it does not fit.
+    pub fn can_grow(&self) -> bool {
+        matches!(self.memory, Memory::Dedicated(_) | Memory::Larger(..))
+    }
+
     /// The payload area: all of the batch's memory after the header. The object's name and metadata
     /// and the index must also fit in here, see [`index_room`](crate::layout::index_room). It
     /// starts at a multiple of 64. It contains the bytes of older batches, not zeros.
@@ -209,7 +234,8 @@ impl Writer {
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// Makes the payload area at least `bytes` bytes long. The bytes that were written stay.
+    /// Makes the payload area at least `bytes` bytes long. The bytes that were written stay. A batch
+    /// that does not fit its larger slot moves to a dedicated buffer.
     ///
     /// # Errors
     /// [`RingError::TooLarge`] if a slot has less, because a slot can't grow; [`RingError::Memory`]
@@ -220,8 +246,21 @@ impl Writer {
                 check_size(bytes)?;
                 ensure(&self.ring, memory, HEADER_BYTES + bytes)
             }
+            Memory::Larger(slots, _) if HEADER_BYTES.saturating_add(bytes) > slots.slot_bytes() => {
+                let used = slots.slot_bytes() - HEADER_BYTES;
+                self.move_to_dedicated(bytes, used)
+            }
             _ => Ok(self.fits(HEADER_BYTES.saturating_add(bytes))?),
         }
+    }
+
+    /// Moves the first `used` bytes of the payload to a dedicated buffer for `bytes` bytes.
+    fn move_to_dedicated(&mut self, bytes: usize, used: usize) -> Result<(), WriteError> {
+        let mut larger = self.ring.acquire_dedicated(bytes)?;
+        larger.payload()[..used].copy_from_slice(&self.as_ref()[..used]);
+        // Dropping the old one frees its slot.
+        *self = larger;
+        Ok(())
     }
 
     /// Writes name, index and header, queues the batch, and grants it at once to a consumer that
@@ -254,7 +293,7 @@ impl Writer {
                 memory.seal(index.end).map_err(RingError::from)?;
                 Some(memory)
             }
-            Memory::Slot(_) | Memory::None => None,
+            Memory::Slot(_) | Memory::Larger(..) | Memory::None => None,
         };
         self.slot = None;
         let place = info.place(number, index.records);
@@ -292,8 +331,12 @@ impl Writer {
             "a span outside the payload"
         );
         let mut index = Index::of(payload_bytes, names, columns)?;
-        if let Memory::Dedicated(memory) = &mut self.memory {
-            ensure(&self.ring, memory, index.plan.end)?;
+        match &mut self.memory {
+            Memory::Dedicated(memory) => ensure(&self.ring, memory, index.plan.end)?,
+            Memory::Larger(slots, _) if index.plan.end > slots.slot_bytes() => {
+                self.move_to_dedicated(index.plan.end - HEADER_BYTES, payload_bytes)?;
+            }
+            Memory::Larger(..) | Memory::Slot(_) | Memory::None => {}
         }
         self.fits(index.plan.end)?;
         index.write(self.bytes(), columns);
@@ -326,7 +369,9 @@ impl Writer {
             // SAFETY: in the table this slot is `Filling` for as long as this writer has it. So no
             // consumer has a grant of it and no other writer has it; and through this writer,
             // `&mut self` allows one slice at a time.
-            Memory::Slot(slot) => unsafe { self.ring.slot(*slot) },
+            Memory::Slot(slot) => unsafe { self.ring.memory.slot(*slot) },
+            // SAFETY: as above: the table has one state for each larger slot, too.
+            Memory::Larger(slots, at) => unsafe { slots.slot(*at) },
             Memory::Dedicated(memory) => memory.bytes(),
             Memory::None => &mut [],
         }
@@ -343,7 +388,9 @@ impl AsRef<[u8]> for Writer {
     fn as_ref(&self) -> &[u8] {
         let memory = match &self.memory {
             // SAFETY: as in `bytes`; writing needs `&mut self`.
-            Memory::Slot(slot) => unsafe { self.ring.slot_to_read(*slot) },
+            Memory::Slot(slot) => unsafe { self.ring.memory.slot_to_read(*slot) },
+            // SAFETY: as above.
+            Memory::Larger(slots, at) => unsafe { slots.slot_to_read(*at) },
             Memory::Dedicated(memory) => memory.bytes_to_read(),
             Memory::None => &[],
         };
@@ -355,19 +402,29 @@ impl ChunkMemory for Writer {
     /// This is possible only in a slot: a dedicated buffer may be replaced by a larger one while it
     /// is filled.
     fn shared(&self) -> Option<SharedPart<'_>> {
-        let Memory::Slot(slot) = &self.memory else { return None };
-        let SharedPart { file, offset } = self.ring.shared_slot(*slot);
+        let SharedPart { file, offset } = match &self.memory {
+            Memory::Slot(slot) => self.ring.memory.shared_slot(*slot),
+            Memory::Larger(slots, at) if self.ring.larger_limit.are_shown() => {
+                slots.shared_slot(*at)
+            }
+            Memory::Larger(..) | Memory::Dedicated(_) | Memory::None => return None,
+        };
         Some(SharedPart { file, offset: offset + HEADER_BYTES as u64 })
     }
 }
 
-/// This is limited only in a slot: a dedicated buffer grows for its index when it is granted.
+/// This is limited in a slot: a dedicated buffer grows for its index when it is granted.
 impl BatchMemory for Writer {
     fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
-        self.index = match self.memory {
-            Memory::Slot(_) => self.write_columns(columns.len(), payload, texts, columns).ok(),
-            Memory::Dedicated(_) | Memory::None => None,
+        let fits = match &self.memory {
+            Memory::Slot(_) => true,
+            // It does not move here: that may take long.
+            Memory::Larger(slots, _) => Index::of(payload, texts, columns)
+                .is_ok_and(|index| index.plan.end <= slots.slot_bytes()),
+            Memory::Dedicated(_) | Memory::None => false,
         };
+        let mut write = || self.write_columns(columns.len(), payload, texts, columns).ok();
+        self.index = if fits { write() } else { None };
         self.index.is_some()
     }
 

@@ -46,6 +46,9 @@ impl ToConsumer {
             }
             ERROR => ToConsumer::Error(parse("ERROR", body)?),
             STATUS => ToConsumer::Status(parse_status(body)?),
+            LARGER_SLOTS => {
+                ToConsumer::LargerSlots(parse_larger_slots(exactly("LARGER_SLOTS", body)?))
+            }
             _ => return Err(unknown(kind)),
         })
     }
@@ -72,6 +75,10 @@ fn parse_status(body: &[u8]) -> Result<StatusPart, ProtocolError> {
             body.len()
         ))),
     }
+}
+
+fn parse_larger_slots(body: [u8; 16]) -> LargerSlots {
+    LargerSlots { slot_bytes: u64_at(&body, 0), first: u32_at(&body, 8), slots: u32_at(&body, 12) }
 }
 
 fn parse_epoch_end(body: [u8; 24]) -> EpochEnd {
@@ -150,6 +157,9 @@ mod tests {
         ) {
             let sent = Grant { grant: a, batch: b, bytes: c, slot: d, epoch: e };
             prop_assert_eq!(ToConsumer::decode(&grant(&sent)), Ok(ToConsumer::Grant(sent)));
+            let sent = LargerSlots { slot_bytes: a, first: d, slots: e };
+            let message = larger_slots(&sent);
+            prop_assert_eq!(ToConsumer::decode(&message), Ok(ToConsumer::LargerSlots(sent)));
             let sent = EpochEnd { batches: a, records: b, epoch: d, early };
             prop_assert_eq!(ToConsumer::decode(&epoch_end(&sent)), Ok(ToConsumer::EpochEnd(sent)));
             let message = end_epoch(d);

@@ -85,6 +85,16 @@ pub fn epoch_end(end: &EpochEnd) -> [u8; 28] {
     out
 }
 
+/// Encodes LARGER_SLOTS.
+pub fn larger_slots(slots: &LargerSlots) -> [u8; 20] {
+    let mut out = [0; 20];
+    out[..4].copy_from_slice(&LARGER_SLOTS.to_le_bytes());
+    out[4..12].copy_from_slice(&slots.slot_bytes.to_le_bytes());
+    out[12..16].copy_from_slice(&slots.first.to_le_bytes());
+    out[16..20].copy_from_slice(&slots.slots.to_le_bytes());
+    out
+}
+
 /// Encodes STREAM_END.
 pub fn stream_end() -> [u8; 4] {
     STREAM_END.to_le_bytes()

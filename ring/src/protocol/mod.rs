@@ -7,8 +7,8 @@ mod encode;
 use std::collections::BTreeMap;
 
 pub use encode::{
-    ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
-    stream_end, views, welcome,
+    ack, end_epoch, epoch_end, error, get_status, grant, hello, larger_slots, refused, release,
+    schema, status, stream_end, views, welcome,
 };
 use pipemill_types::{Accepted, BatchPosition};
 pub use pipemill_types::{BatchAcross, BatchSize, ErrorKind, Field, Mode, Scalar, Tail};
@@ -36,6 +36,7 @@ const EPOCH_END: u32 = 20;
 const STREAM_END: u32 = 21;
 const ERROR: u32 = 22;
 const STATUS: u32 = 23;
+const LARGER_SLOTS: u32 = 24;
 
 /// A flag of EPOCH_END.
 const ENDED_EARLY: u32 = 1;
@@ -70,6 +71,9 @@ pub struct Hello {
     /// of other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<Pass>,
+    /// Whether it understands LARGER_SLOTS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub larger_slots: bool,
 }
 
 impl Hello {
@@ -85,6 +89,7 @@ impl Hello {
             state: None,
             accept: Vec::new(),
             pass: None,
+            larger_slots: false,
         }
     }
 }
@@ -354,6 +359,17 @@ pub struct Grant {
     pub epoch: u32,
 }
 
+/// More slots, in memory of their own. Their descriptor is attached to the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargerSlots {
+    /// Size of such a slot, in bytes.
+    pub slot_bytes: u64,
+    /// Number of the first one, by which a GRANT names it.
+    pub first: u32,
+    /// Number of these slots.
+    pub slots: u32,
+}
+
 /// The end of an epoch, every batch of which was ACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EpochEnd {
@@ -414,6 +430,8 @@ pub enum ToConsumer {
     Error(ErrorReport),
     /// STATUS: a part of the host's status, which is JSON.
     Status(StatusPart),
+    /// LARGER_SLOTS: more slots, which come before the first GRANT of one of them.
+    LargerSlots(LargerSlots),
 }
 
 /// A part of the host's status.

@@ -40,8 +40,8 @@ use state::Tracker;
 use crate::layout::DEDICATED;
 use crate::memory::ReadMemory;
 use crate::protocol::{
-    self, EpochEnd, ErrorReport, Field, Grant, Hello, MAX_MESSAGE, PROTOCOL, State, ToConsumer,
-    Welcome,
+    self, EpochEnd, ErrorReport, Field, Grant, Hello, LargerSlots, MAX_MESSAGE, PROTOCOL, State,
+    ToConsumer, Welcome,
 };
 
 /// The reader's name in HELLO, unless a program sets another one.
@@ -67,6 +67,7 @@ pub enum Event {
 pub struct Reader {
     connection: Arc<Connection>,
     ring: Arc<ReadMemory>,
+    larger: Option<(LargerSlots, Arc<ReadMemory>)>,
     welcome: Welcome,
     fields: Option<Arc<[Field]>>,
     /// The batch that the last `next` returned.
@@ -119,7 +120,7 @@ impl Reader {
     ) -> Result<Reader, ReaderError> {
         let connection = Connection::open(path, &hello.channel, allow_other_users)?;
         let mut buffer = crate::socket::buffer();
-        let message = protocol::hello(hello);
+        let message = protocol::hello(&Hello { larger_slots: true, ..hello.clone() });
         if message.len() > MAX_MESSAGE {
             let (bytes, most) = (message.len(), MAX_MESSAGE);
             return Err(connection.broke(format!("HELLO of {bytes} bytes; at most {most} fit")));
@@ -146,8 +147,8 @@ impl Reader {
         };
         let ring = Arc::new(ReadMemory::map(fd, bytes)?);
         let (connection, tracker) = (Arc::new(connection), Tracker::new(&welcome, hello));
-        let (fields, last, end) = (None, None, None);
-        Ok(Reader { connection, ring, welcome, fields, last, end, tracker, buffer })
+        let (larger, fields, last, end) = (None, None, None, None);
+        Ok(Reader { connection, ring, larger, welcome, fields, last, end, tracker, buffer })
     }
 
     /// The host's description of the channel.
@@ -193,6 +194,7 @@ impl Reader {
             let (message, fd) = self.connection.receive(&mut self.buffer)?;
             match message {
                 ToConsumer::Schema(fields) => self.fields = Some(fields.into()),
+                ToConsumer::LargerSlots(slots) => self.map_larger(slots, fd)?,
                 ToConsumer::Grant(grant) => return self.batch(grant, fd).map(Event::Batch),
                 ToConsumer::EpochEnd(end) => {
                     self.tracker.epoch_end(&end);
@@ -236,6 +238,27 @@ impl Reader {
         self.connection.send(&protocol::end_epoch(epoch));
     }
 
+    /// Maps larger slots, once. Batches of older ones stay readable.
+    fn map_larger(&mut self, slots: LargerSlots, fd: Option<OwnedFd>) -> Result<(), ReaderError> {
+        let broke = |what: String| self.connection.broke(what);
+        let fd = fd.ok_or_else(|| broke("LARGER_SLOTS without memory".into()))?;
+        let bytes = slots.slot_bytes.checked_mul(slots.slots.into());
+        let fits = slots.slot_bytes.is_multiple_of(64) && slots.first >= self.welcome.slots;
+        let Some(bytes) = bytes.filter(|_| fits) else {
+            return Err(broke(format!("impossible larger slots: {slots:?}")));
+        };
+        self.larger = Some((slots, Arc::new(ReadMemory::map(fd, bytes)?)));
+        Ok(())
+    }
+
+    /// The memory and the position of a grant in a larger slot, if it is in one.
+    fn in_larger(&self, grant: &Grant) -> Option<(Arc<ReadMemory>, u64)> {
+        let (slots, memory) = self.larger.as_ref()?;
+        let at = grant.slot.checked_sub(slots.first)?;
+        let is_inside = at < slots.slots && grant.bytes <= slots.slot_bytes;
+        is_inside.then(|| (memory.clone(), u64::from(at) * slots.slot_bytes))
+    }
+
     fn batch(&mut self, grant: Grant, fd: Option<OwnedFd>) -> Result<Batch, ReaderError> {
         let Some(fields) = self.fields.clone() else {
             return Err(self.connection.broke("GRANT before SCHEMA".into()));
@@ -245,6 +268,7 @@ impl Reader {
             (slot, None) if slot < self.welcome.slots && grant.bytes <= self.welcome.slot_bytes => {
                 (self.ring.clone(), u64::from(slot) * self.welcome.slot_bytes)
             }
+            (_, None) if let Some(place) = self.in_larger(&grant) => place,
             (slot, fd) => {
                 let with = if fd.is_some() { "with" } else { "without" };
                 let bytes = grant.bytes;

@@ -10,6 +10,7 @@ mod extra_slots;
 mod fitted;
 mod hostile_consumers;
 mod hostile_host;
+mod larger;
 mod observer;
 mod raw_consumer;
 mod sealed;

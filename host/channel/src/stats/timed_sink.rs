@@ -49,6 +49,10 @@ impl<S: SinkMemory> SinkMemory for TimedSink<'_, S> {
         self.timed(|sink| sink.dedicated_memory(payload, fields))
     }
 
+    fn memory_about(&mut self, payload: usize, fields: usize) -> Result<S::Memory, StopReason> {
+        self.timed(|sink| sink.memory_about(payload, fields))
+    }
+
     fn free_dedicated_memory(&mut self, payload: usize, fields: usize) -> Option<S::Memory> {
         self.sink.free_dedicated_memory(payload, fields)
     }

@@ -148,6 +148,7 @@ impl<'s, S: Sink> InBatchesSink<'s, S> {
 impl<S: Sink> PortionSink for InBatchesSink<'_, S> {
     const AHEAD_BYTES: usize = AHEAD_BYTES - COPY_BYTES - COLUMN_BYTES;
     const HAS_COPIER: bool = true;
+    const SHOWS_PORTIONS: bool = true;
 
     fn portion_bytes(&mut self) -> Result<usize, StopReason> {
         Ok(PORTION_BYTES)

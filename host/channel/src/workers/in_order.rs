@@ -23,6 +23,8 @@ pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
     const AHEAD_BYTES: usize = AHEAD_BYTES;
     /// Whether other threads copy records for it.
     const HAS_COPIER: bool = false;
+    /// Whether its portions are memory of the pool that decoders are shown, not lent memory.
+    const SHOWS_PORTIONS: bool = false;
 
     /// Bytes of the memory that portions should have.
     ///

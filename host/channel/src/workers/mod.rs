@@ -85,6 +85,11 @@ const SECTION_BYTES: usize = 4 << 20;
 /// Upper limit of queued objects. Each of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
 
+/// Bytes of portions that decoders are shown, for each worker, and for all of them: each decoder
+/// sets as much of its addresses aside.
+const SHOWN_BYTES: usize = 32 << 20;
+const MAX_SHOWN_BYTES: usize = 256 << 20;
+
 /// Objects that are taken at the same time in any order, for each worker. An object without a
 /// worker is fully decoded: its records are queued.
 const OPEN_OBJECTS: usize = 2;
@@ -141,6 +146,11 @@ impl Workers {
         if count > 1 { (count * AHEAD_BYTES + sections) as u64 } else { 0 }
     }
 
+    /// Largest number of bytes of the portions of batches of a fixed size that decoders are shown.
+    pub fn shown_bytes(count: usize) -> u64 {
+        if count > 1 { (count * SHOWN_BYTES).min(MAX_SHOWN_BYTES) as u64 } else { 0 }
+    }
+
     /// These workers. The channel's thread makes a copy of fewer bytes to a batch itself.
     #[doc(hidden)]
     pub fn with_short_copy(self, short_copy: usize) -> Self {
@@ -157,6 +167,11 @@ impl Workers {
     pub fn count(&self) -> usize {
         self.stats.len()
     }
+}
+
+/// Number of portions of this size that decoders are shown.
+fn shown_portions(workers: usize, portion_bytes: usize) -> usize {
+    Workers::shown_bytes(workers) as usize / portion_bytes
 }
 
 impl Workers {
@@ -182,7 +197,11 @@ impl Workers {
         }
         let jobs = JobQueue::new(limiter.clone());
         let portion_bytes = writer.sink().portion_bytes()?;
-        let memory = Arc::new(MemoryPool::new(portion_bytes, ahead / portion_bytes));
+        let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
+        let memory = Arc::new(match S::SHOWS_PORTIONS {
+            true => memory.with_shown(shown_portions(stats.len(), portion_bytes)),
+            false => memory,
+        });
         let copies = Arc::new(CopyQueue::new(limiter.clone(), copied.clone(), *short_copy));
         let fillers = Fillers { copies: copies.clone(), workers: stats.len() };
         writer.sink().begin(fillers, &memory);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pipemill_decode::InputPieces;
 use pipemill_types::{BatchMemory, Column, Field, VIEW_BYTES};
 
 use super::ahead_limiter::AheadLimiter;
@@ -56,16 +57,26 @@ pub(crate) struct MemoryPool {
     bytes: usize,
     /// Upper limit of the pieces that are kept.
     most: usize,
+    /// Pieces that a decoder's window shows.
+    shown: Option<InputPieces>,
 }
 
 impl MemoryPool {
     pub(super) fn new(bytes: usize, most: usize) -> Self {
-        Self { spare: Mutex::default(), batches: Mutex::default(), bytes, most }
+        Self { spare: Mutex::default(), batches: Mutex::default(), bytes, most, shown: None }
+    }
+
+    /// A pool whose first `shown` pieces are shown in the windows of decoders.
+    pub(super) fn with_shown(self, shown: usize) -> Self {
+        let shown = InputPieces::new(shown, self.bytes);
+        let shown = shown.inspect_err(|error| log::debug!("portions are copied: {error}")).ok();
+        Self { shown, ..self }
     }
 
     fn take(&self) -> BlockMemory {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop_back();
-        spare.unwrap_or_else(|| BlockMemory::new(self.bytes))
+        let shown = || self.shown.as_ref()?.next().map(BlockMemory::lent);
+        spare.or_else(shown).unwrap_or_else(|| BlockMemory::new(self.bytes))
     }
 
     pub(super) fn give_back(&self, memory: BlockMemory) {

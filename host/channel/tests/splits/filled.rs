@@ -4,12 +4,14 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
 use pipemill_channel::{
     Batch, Channel, ChannelStats, CopiedBytes, ErrorPolicy, Learning, OnError, OnPluginError,
     Outcome, SinkDelivery, SinkMemory, StopReason, Workers,
 };
-use pipemill_decode::Limits;
+use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
+use pipemill_testing::tiny::tiny_with_window;
 use pipemill_types::{
     BatchAcross, BatchMemory, BatchSize, ChunkMemory, Column, Field, ObjectFacts, ObjectIdentity,
     Tail,
@@ -389,6 +391,48 @@ fn the_channel_s_thread_copies_no_byte_and_several_batches_are_filled_at_once() 
         let values = 2 * BATCHES * RECORDS * (LINE - 1);
         assert!(copied.by_others() >= values as u64, "{copied:?}");
         assert!(sink.most_filled >= 2);
+    }
+}
+
+/// The values of all records.
+#[derive(Default)]
+struct Values(Vec<u8>);
+
+impl LookAtRecords for Values {
+    fn schema(&mut self, _: &Arc<[Field]>) {}
+
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
+        for record in 0..batch.records {
+            let (offset, length) = batch.columns[0].get(record);
+            self.0.extend_from_slice(&memory[offset as usize..][..length as usize]);
+        }
+        Ok(())
+    }
+}
+
+/// The decoder makes a record of each chunk. It traps if the chunk does not lie in its window,
+/// which comes after 4 MiB of other memory. So a byte is read, and copied to a batch once.
+#[test]
+fn no_chunk_is_copied_to_a_decoder() {
+    let set_aside =
+        "(i32.shl (memory.grow (i32.shr_u (local.get $size) (i32.const 16))) (i32.const 16))";
+    let in_window = "(if (i32.lt_u (local.get $chunk) (i32.const 0x400000)) (then unreachable))";
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let wasm = tiny_with_window(set_aside, in_window);
+    let plugin = Plugin::compile(&engine, "tiny", &wasm).expect("it fits").with_window_from(0);
+    let epoch = (0..OBJECTS).flat_map(object).collect::<Vec<u8>>();
+    for workers in [2, 4] {
+        let size = BatchSize { records: 3, tail: Tail::Keep, across: BatchAcross::Epoch };
+        let workers = Workers::new(workers);
+        let copied = workers.copied().clone();
+        let (plugin, batch) = (plugin.clone(), Some(size));
+        let mut channel = Channel { plugin, batch, options: Vec::new(), ..channel(workers) };
+        let mut sink = MemorySink::new(Values::default(), 1 << 20);
+        let outcome = channel.run(&mut sink, &ChannelStats::default());
+        assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+        assert!(sink.looker.0 == epoch.repeat(2), "other bytes");
+        let bytes = copied.by_channel() + copied.by_others();
+        assert!((bytes as usize) < epoch.len() * 2 + (64 << 10), "{bytes}");
     }
 }
 

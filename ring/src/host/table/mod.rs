@@ -55,11 +55,15 @@ pub struct Table {
     /// Whether `min_consumers` were connected at once.
     started: bool,
     slot_count: u32,
-    /// The ring's slots, then the dedicated buffers.
+    /// Number of the ids of dedicated buffers.
+    dedicated_count: u32,
+    /// The ring's slots, then the dedicated buffers, then the larger slots.
     slots: Vec<SlotState>,
     /// The free slots; the one that was freed last is on top and is used next.
     free_slots: Vec<SlotId>,
     free_dedicated: Vec<SlotId>,
+    /// The free larger slots, as `free_slots`.
+    free_larger: Vec<SlotId>,
     /// Largest number of dedicated buffers at once.
     dedicated_limit: u32,
     queue: VecDeque<Entry>,
@@ -127,9 +131,11 @@ impl Table {
             is_restarting: false,
             started: false,
             slot_count,
+            dedicated_count: dedicated,
             slots: vec![SlotState::Free; all as usize],
             free_slots: (0..slot_count).rev().collect(),
             free_dedicated: (slot_count..all).collect(),
+            free_larger: Vec::new(),
             dedicated_limit: dedicated,
             queue: VecDeque::new(),
             consumers: Vec::new(),
@@ -157,17 +163,25 @@ impl Table {
         match wanted {
             Wanted::Slot => !self.free_slots.is_empty(),
             Wanted::Dedicated => self.has_dedicated(self.dedicated_limit),
+            Wanted::Larger => !self.free_larger.is_empty(),
             Wanted::SlotOrDedicated => {
-                self.has(Wanted::Slot)
-                    || self.has_demand()
-                        && self.has_dedicated(self.dedicated_limit.saturating_sub(self.slot_count))
+                self.has(Wanted::Slot) || self.has_dedicated_beside(self.slot_count)
+            }
+            Wanted::LargerOrDedicated => {
+                self.has(Wanted::Larger) || self.has_dedicated_beside(self.larger_count())
             }
         }
     }
 
+    /// Whether a consumer waits for a batch and a dedicated buffer is free, as long as there are
+    /// fewer batches in buffers and in these slots than there may be dedicated buffers.
+    fn has_dedicated_beside(&self, slots: u32) -> bool {
+        self.has_demand() && self.has_dedicated(self.dedicated_limit.saturating_sub(slots))
+    }
+
     /// Whether fewer than `most` dedicated buffers are in use, and one is free.
     fn has_dedicated(&self, most: u32) -> bool {
-        let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
+        let used = self.dedicated_count as usize - self.free_dedicated.len();
         used < most as usize && !self.free_dedicated.is_empty()
     }
 
@@ -185,10 +199,38 @@ impl Table {
         let slot = match wanted {
             Wanted::Slot => self.free_slots.pop(),
             Wanted::Dedicated => self.free_dedicated.pop(),
+            Wanted::Larger => self.free_larger.pop(),
             Wanted::SlotOrDedicated => self.free_slots.pop().or_else(|| self.free_dedicated.pop()),
+            Wanted::LargerOrDedicated => {
+                self.free_larger.pop().or_else(|| self.free_dedicated.pop())
+            }
         }?;
         self.slots[slot as usize] = SlotState::Filling;
         Some(slot)
+    }
+
+    /// Number of the larger slots.
+    pub(super) fn larger_count(&self) -> u32 {
+        self.slots.len() as u32 - self.slot_count - self.dedicated_count
+    }
+
+    /// The number of this slot among the larger slots, if it is one of them.
+    pub(super) fn larger_at(&self, slot: SlotId) -> Option<u32> {
+        slot.checked_sub(self.slot_count + self.dedicated_count)
+    }
+
+    /// Whether no larger slot is in use.
+    pub(super) fn larger_are_free(&self) -> bool {
+        self.free_larger.len() == self.larger_count() as usize
+    }
+
+    /// Makes this the number of larger slots. None of them is in use.
+    pub(super) fn set_larger(&mut self, count: u32) {
+        debug_assert!(self.larger_are_free(), "a larger slot is in use");
+        let first = self.slot_count + self.dedicated_count;
+        self.slots.resize(first as usize, SlotState::Free);
+        self.slots.resize((first + count) as usize, SlotState::Free);
+        self.free_larger = (first..first + count).rev().collect();
     }
 
     /// Returns a slot that the writer took and does not need.
@@ -416,11 +458,12 @@ impl Table {
 
     pub(super) fn slot_counts(&self) -> SlotCounts {
         let mut counts = SlotCounts::default();
+        let dedicated = self.slot_count..self.slot_count + self.dedicated_count;
         for (slot, state) in (0..).zip(&self.slots) {
             let holds = |consumer: &Consumer| consumer.grants.iter().any(|held| held.slot == slot);
             let count = match state {
-                SlotState::Free if slot >= self.slot_count => continue,
-                _ if slot >= self.slot_count => &mut counts.dedicated,
+                SlotState::Free if dedicated.contains(&slot) => continue,
+                _ if dedicated.contains(&slot) => &mut counts.dedicated,
                 SlotState::Free => &mut counts.free,
                 SlotState::Departed => &mut counts.granted,
                 SlotState::Filling => &mut counts.filling,
@@ -452,6 +495,8 @@ impl Table {
         self.slots[slot as usize] = SlotState::Free;
         if slot < self.slot_count {
             self.free_slots.push(slot);
+        } else if self.larger_at(slot).is_some() {
+            self.free_larger.push(slot);
         } else {
             self.free_dedicated.push(slot);
         }

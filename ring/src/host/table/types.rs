@@ -2,8 +2,8 @@
 
 use crate::protocol::{BatchPlace, EpochEnd};
 
-/// The slot of a batch: numbers below the number of slots are slots of the ring, larger ones are
-/// dedicated buffers.
+/// The slot of a batch: numbers below the number of slots are slots of the ring, the next ones are
+/// dedicated buffers, and the last ones are larger slots.
 pub(in crate::host) type SlotId = u32;
 
 /// The memory that a writer takes to fill.
@@ -16,6 +16,10 @@ pub(in crate::host) enum Wanted {
     /// A slot; or, if a consumer waits for a batch and no slot is free, the id of a dedicated
     /// buffer, as long as there are fewer batches than there may be dedicated buffers.
     SlotOrDedicated,
+    /// A larger slot.
+    Larger,
+    /// As `SlotOrDedicated`, with a larger slot.
+    LargerOrDedicated,
 }
 
 /// One connection of a consumer. No number is reused.

@@ -47,11 +47,12 @@ impl<S: Sink> BatchWriter<'_, S> {
         if self.memory.is_some() {
             return Ok(());
         }
-        if let Some(bytes) = self.large.next_bytes() {
-            return self.replace_by_dedicated(bytes);
-        }
-        self.memory = Some(Arc::new(self.sink.memory()?));
-        self.dedicated = false;
+        let fields = self.batch.columns.len().max(1);
+        let memory = match self.large.next_bytes() {
+            Some(bytes) => self.sink.memory_about(bytes, fields)?,
+            None => self.sink.memory()?,
+        };
+        (self.memory, self.dedicated) = (Some(Arc::new(memory)), self.large.next_bytes().is_some());
         Ok(())
     }
 

@@ -156,7 +156,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
             if self.filling.is_empty() {
                 return Ok(Some(match self.large.next_bytes() {
                     None => (self.sink.memory()?, false),
-                    Some(bytes) => (self.sink.dedicated_memory(bytes, fields)?, true),
+                    Some(bytes) => (self.sink.memory_about(bytes, fields)?, true),
                 }));
             }
             if !waits {
