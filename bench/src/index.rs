@@ -319,13 +319,16 @@ fn making(paths: &BenchPaths, report: &mut Report) -> Result<()> {
             Ok(began.elapsed().as_secs_f64())
         };
         let out = index.to_string_lossy();
-        let (made, counted) = in_turns(
-            || run(&["index", "--workers", "1"], &["--out", &out]),
-            || run(&["cat", "--output", "count"], &[]),
-        )?;
+        let make = |workers: &str| run(&["index", "--workers", workers], &["--out", &out]);
+        let count = || run(&["cat", "--output", "count"], &[]);
+        let (made, counted) = in_turns(|| make("1"), count)?;
         let bytes = file.metadata()?.len() as f64 / 1e9;
-        let name = format!("`pipemill index`, {name}, 1 worker");
-        report.rate(name, bytes / made, "GB/s", "`cat --output count`", bytes / counted, Some(0.9));
+        let one = format!("`pipemill index`, {name}, 1 worker");
+        let counted = bytes / counted;
+        report.rate(one, bytes / made, "GB/s", "`cat --output count`", counted, Some(0.9));
+        let (two, one) = in_turns(|| make("2"), || make("1"))?;
+        let name = format!("`pipemill index`, {name}, 2 workers");
+        report.rate(name, bytes / two, "GB/s", "1 worker", bytes / one, None);
     }
     Ok(())
 }

@@ -18,8 +18,9 @@ use crate::saver::Saver;
 use crate::{Header, Index, IndexedObject, Objects, Part, Progress};
 
 /// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
-/// is half of the distance of places within these limits.
-const BATCH_MEMORY: (u64, u64) = (4 << 10, 2 << 20);
+/// is half of the distance of places within these limits. In less, a worker has no room for what it
+/// reads at once beside its index.
+const BATCH_MEMORY: (u64, u64) = (16 << 10, 2 << 20);
 
 /// How an index is made.
 #[derive(Debug)]

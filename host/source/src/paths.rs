@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pipemill_codecs::SeekPoint;
 
@@ -38,6 +38,8 @@ pub struct Paths {
     point: Option<Arc<SeekPoint>>,
     /// Number of the next object in this epoch.
     ordinal: u64,
+    /// Whether all names can be read again, once it was looked at.
+    can_reread: OnceLock<bool>,
 }
 
 impl Paths {
@@ -60,6 +62,7 @@ impl Paths {
             start,
             point: None,
             ordinal,
+            can_reread: OnceLock::new(),
         }
     }
 
@@ -235,6 +238,15 @@ impl Source for Paths {
 
     fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
         self.point = point;
+    }
+
+    fn can_reread(&self) -> bool {
+        let can = |name: &OsString| {
+            let is_file = || Pattern::File(name.into()).can_reread();
+            let is_path = || name != "-" && (Path::new(name).is_dir() || is_file());
+            Address::is_s3_url(name) || is_path()
+        };
+        *self.can_reread.get_or_init(|| self.names.iter().all(can))
     }
 
     fn end_epoch(&mut self) {
