@@ -3,6 +3,7 @@ a test or the loader asks for it: so each copy is under way as long as possible.
 
 import ctypes
 import gc
+import io
 import json
 import os
 
@@ -10,6 +11,7 @@ import numpy
 import pipemill
 import pytest
 import torch
+from arrow_data import serving
 from e2e import PATIENCE, patiently, tfrecord
 from pipemill import protocol
 from pipemill.torch import Loader
@@ -209,12 +211,33 @@ def test_a_driver_that_refuses_is_not_used(loader, numbers):
 
 
 def test_a_batch_in_a_dedicated_buffer_goes_through_pinned_memory(loader, tmp_path):
-    rows = numpy.arange(1 << 20, dtype="int64").reshape(4, -1)
-    numpy.save(tmp_path / "a.npy", rows)
-    one = loader(tmp_path / "a.npy", "npy", batch=4, epochs=3)
-    found = [batch["data"] for batch in one]
-    assert one.driver.staged == len(found) == 1 and not one.driver.copies
-    assert numpy.array_equal(found[0], rows)
+    # No slot has the size of the last one.
+    records = [bytes([n]) * 100 for n in range(31)] + [bytes(32 << 20)]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(tfrecord, records)))
+    one = loader(tmp_path / "a.tfrecord", "tfrecord", batch=4, epochs=1)
+    found = list(one)
+    one.dataset._direct.finish()
+    [name] = found[0]
+    assert one.driver.staged and len(one.driver.copies) == len(found) - 1 == 7
+    assert [len(data) for data in found[-1][name]] == [100] * 3 + [32 << 20]
+
+
+def test_larger_slots_are_registered_when_they_come(loader):
+    rows = numpy.arange(64 * 1000, dtype="int64").reshape(64, 1000)
+    file = io.BytesIO()
+    numpy.save(file, rows)
+    channel = '[[channel]]\nname = "train"\nsource = { file = "FOLDER/a.npy", epochs = 2 }\ndecoder = "npy"\n'
+    ring = '[channel.ring]\nslot_size = "64KiB"\n'
+    with serving(channel + ring, **{"a.npy": file.getvalue()}) as host:
+        one = loader("train", None, socket=host.socket, batch=8, credits=2)
+        found = [batch["data"] for _ in range(2) for batch in one]
+        one.dataset._direct.finish()
+        # The first ones, from which the host has learned how large batches are, had a buffer each.
+        assert one.driver.staged == 2 and len(one.driver.copies) == 14
+        assert len(one.driver.registered) == 2
+        one.close()
+        assert not one.driver.registered
+    assert numpy.array_equal(torch.cat(found), numpy.concatenate([rows, rows]))
 
 
 def test_fields_of_all_kinds_are_what_they_are_without_a_gpu(loader, tmp_path):

@@ -1,7 +1,7 @@
 """Batches that a GPU copies directly from the ring, while the program uses the batch before.
 
-The mapping of the ring, which is read-only, is registered once for each connection. A copy
-continues after the call that begins it. So a batch is held until the event after its copy: the host
+The mapping of the ring, which is read-only, is registered once for each connection, and so is that
+of larger slots. A copy continues after the call that begins it. So a batch is held until the event after its copy: the host
 writes nothing there before that. The next batch is copied, too, if it has come already. It is not
 delivered yet, and the state does not have it.
 
@@ -28,7 +28,7 @@ from .tensors import Tensors, tensors_over
 if TYPE_CHECKING:
     from ..batch import Batch
     from ..connection import Connection
-    from ..memory import Mapping as Ring
+    from ..memory import Mapping as SlotMapping
     from ..stream import Stream
 
 
@@ -55,9 +55,11 @@ class Direct:
         arguments are those of :func:`tensors`."""
         self._make_driver = driver
         self._absent, self._dense = absent, dense
-        #: The connection that was checked last, and its ring if that is registered.
+        #: The connection that was checked last, and how many of its mappings were looked at.
         self._connection: weakref.ref[Connection] | None = None
-        self._ring: Ring | None = None
+        self._seen = 0
+        #: Those of its mappings that are registered.
+        self._mappings: list[SlotMapping] = []
         #: Copies that may still be in progress, and the memory that each of them holds.
         self._under_way: deque[tuple[Event, Any]] = deque()
         self._ahead: Copied | None = None
@@ -69,11 +71,11 @@ class Direct:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the device reads the ring of the last batch."""
-        return self._ring is not None
+        """Whether the device reads the slots of the last connection."""
+        return bool(self._mappings)
 
     def placed(self, batch: Batch, stream: Stream) -> Tensors | None:
-        """The batch on the device. None if its ring is not registered."""
+        """The batch on the device. None if its slots are not registered."""
         connection = stream._connection
         if not self._is_registered(connection):
             return None
@@ -99,11 +101,11 @@ class Direct:
         self._let_go(keep=0)
 
     def leave(self) -> None:
-        """Ends the registration of the ring, after all copies. A new connection has a new one."""
+        """Ends the registrations, after all copies. A new connection has new ones."""
         self.finish()
         self._connection = None
-        if self._ring is not None:
-            self._ring.end_uses()
+        for mapping in list(self._mappings):
+            mapping.end_uses()
 
     def _begin(self, batch: Batch) -> Copied:
         """Begins the copy of a batch, and holds its memory until it has ended."""
@@ -134,16 +136,15 @@ class Direct:
         return self._driver.copy(span, lambda copy: copy.as_strided(shape, strides))
 
     def _span(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """All numbers from the first of this tensor to the last, in a row. None if it is not in the
-        ring, or if most of these numbers do not belong to it."""
-        ring = self._ring
-        if ring is None or tensor.numel() == 0:
+        """All numbers from the first of this tensor to the last, in a row. None if it is not in a
+        slot that is registered, or if most of these numbers do not belong to it."""
+        if tensor.numel() == 0:
             return None
         steps = zip(tensor.shape, tensor.stride())
         count = 1 + sum((size - 1) * step for size, step in steps)
         begin = tensor.data_ptr()
         end = begin + count * tensor.element_size()
-        if not (ring._address <= begin and end <= ring._address + ring._size):
+        if not any(at._address <= begin and end <= at._address + at._size for at in self._mappings):
             return None
         if count > 2 * tensor.numel():
             return None
@@ -160,18 +161,20 @@ class Direct:
                 return
             self._under_way.popleft()
 
-    # --- the ring
+    # --- the slots
 
     def _is_registered(self, connection: Connection) -> bool:
-        """Whether the device reads this connection's ring. Registers a new ring."""
+        """Whether the device reads this connection's slots. Registers new ones."""
         known = self._connection and self._connection()
         if known is not connection:
-            self._connection, self._ring = weakref.ref(connection), None
-            ring = connection._ring
-            if ring._size and self._driver.register(ring._address, ring._size):
-                self._ring = ring
-                ring.before_end = _Registration(self, ring._address)
-        return self._ring is not None
+            self._connection, self._mappings, self._seen = weakref.ref(connection), [], 0
+        mappings = connection._slot_mappings()
+        for mapping in mappings[self._seen :]:
+            if mapping._size and self._driver.register(mapping._address, mapping._size):
+                self._mappings.append(mapping)
+                mapping.before_end = _Registration(self, mapping)
+        self._seen = len(mappings)
+        return self.is_registered
 
     def __del__(self) -> None:
         # Its memory must not go back to the host before. A forked child has none of it.
@@ -183,10 +186,10 @@ class Direct:
 class _Registration:
     """Ends a registration, before the addresses are used for other memory."""
 
-    def __init__(self, direct: Direct, address: int) -> None:
+    def __init__(self, direct: Direct, mapping: SlotMapping) -> None:
         self._direct = weakref.ref(direct)
         self._driver = direct._driver
-        self._address = address
+        self._address = mapping._address
         self._pid = os.getpid()
 
     def __call__(self) -> None:
@@ -196,7 +199,7 @@ class _Registration:
         direct = self._direct()
         if direct is not None:
             direct.finish()
-            direct._ring = None
+            direct._mappings = [one for one in direct._mappings if one._address != self._address]
         self._driver.unregister(self._address)
 
 
