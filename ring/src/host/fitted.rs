@@ -46,7 +46,8 @@ impl Ring {
     }
 
     /// Waits for `slot`, or for a dedicated buffer that is free, because the budget does not have
-    /// enough left for a new one. It is an error if no batch can free one. `either` stands for both.
+    /// enough left for a new one. It is an error if no batch can free one. `either` stands for
+    /// both.
     pub(super) fn take_without_memory(
         &self,
         (slot, either): (Wanted, Wanted),

@@ -234,8 +234,8 @@ impl Writer {
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// Makes the payload area at least `bytes` bytes long. The bytes that were written stay. A batch
-    /// that does not fit its larger slot moves to a dedicated buffer.
+    /// Makes the payload area at least `bytes` bytes long. The bytes that were written stay. A
+    /// batch that does not fit its larger slot moves to a dedicated buffer.
     ///
     /// # Errors
     /// [`RingError::TooLarge`] if a slot has less, because a slot can't grow; [`RingError::Memory`]

@@ -3,7 +3,8 @@
 //! `limits` holds the limits of a channel, `account` counts the memory and the work that a decoder
 //! causes in the host, `call_time` and `call_profiler` measure its calls, `log_budget` limits its
 //! log. `guest_memory` is its memory, `input_buffer` and `input_pieces` memory that its
-//! window can show, `memory_image` the content with which it may begin, `settings` are the engine's settings.
+//! window can show, `memory_image` the content with which it may begin, `settings` are the engine's
+//! settings.
 
 pub mod account;
 pub mod call_profiler;

@@ -1,5 +1,5 @@
-//! An object's bytes, as the channel's thread reads them: part by part, from the responses' bodies or
-//! from the files of the cache.
+//! An object's bytes, as the channel's thread reads them: part by part, from the responses' bodies
+//! or from the files of the cache.
 
 use std::ops::Range;
 use std::sync::Arc;
