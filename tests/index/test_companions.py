@@ -57,7 +57,7 @@ AS_THEY_WERE = (0, "all 2 objects are as they were\n")
 
 
 def lines(index, count, *more):
-    """What `index check` says of each object that differs. There are so many of these."""
+    """What `index check` says of the `count` objects that differ."""
     code, said = check(index, *more)
     *lines, last = said.splitlines()
     assert code == 65 and last.split()[1] == str(count) and "make the index again" in last, said

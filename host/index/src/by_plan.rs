@@ -18,8 +18,8 @@ use crate::places::FoundPlaces;
 pub(crate) struct CountedByPlan(Arc<Mutex<BTreeMap<usize, FoundPlaces>>>);
 
 impl CountedByPlan {
-    /// The source without the objects that can be counted by their plans, of which so many are made
-    /// at once. Places are at least `distance` bytes from each other.
+    /// The source without the objects that can be counted by their plans. `at_once` is how many
+    /// plans are made at once. Places are at least `distance` bytes from each other.
     pub(crate) fn without(
         &self,
         source: Box<dyn Source>,

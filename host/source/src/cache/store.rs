@@ -167,9 +167,9 @@ impl ChannelCache {
         &self.counters
     }
 
-    /// The end of these bytes of an object, all of one block, as far as the cache has them without
-    /// a gap; and what it knows of the object. `None` if it does not have the first one. They are
-    /// kept, and the system begins to read them from the disk.
+    /// Looks for these bytes of an object, all of one block. Returns the end of those that it has
+    /// without a gap, and what it knows of the object. `None` if the first byte is missing. The
+    /// block counts as used now, and the system begins to read it from the disk.
     pub(crate) fn find(&self, object: &CachedObject, range: Range<u64>) -> Option<(u64, Facts)> {
         let (number, inside) = in_block(&range);
         let (file, header) = self.open(object.block(number))?;

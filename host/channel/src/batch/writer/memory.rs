@@ -48,11 +48,12 @@ impl<S: Sink> BatchWriter<'_, S> {
             return Ok(());
         }
         let fields = self.batch.columns.len().max(1);
-        let memory = match self.large.next_bytes() {
+        let large = self.large.next_bytes();
+        let memory = match large {
             Some(bytes) => self.sink.memory_about(bytes, fields)?,
             None => self.sink.memory()?,
         };
-        (self.memory, self.dedicated) = (Some(Arc::new(memory)), self.large.next_bytes().is_some());
+        (self.memory, self.dedicated) = (Some(Arc::new(memory)), large.is_some());
         Ok(())
     }
 
