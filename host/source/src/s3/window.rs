@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Initial size of the window in parts.
 const INITIAL_WINDOW_PARTS: u64 = 8;
@@ -50,6 +50,8 @@ pub(super) struct ReadWindow {
     /// The configured largest number of requests at the same time.
     max_requests: usize,
     state: Mutex<WindowState>,
+    /// Held by the task that waits for room: others wait for their turn.
+    turn: AsyncMutex<()>,
     /// Wakes the task that waits for room, as soon as there is enough.
     has_room: Notify,
     /// Permits for requests of bytes for which the reader waits.
@@ -59,7 +61,7 @@ pub(super) struct ReadWindow {
 struct WindowState {
     /// Bytes requested or fetched, and not read.
     reserved: u64,
-    /// Bytes for which a task waits.
+    /// Bytes for which the task with the turn waits, or waited when it was aborted.
     wanted: Option<u64>,
     /// Size of the window: the upper limit of `reserved`, if the budget allows it.
     size: u64,
@@ -102,9 +104,9 @@ impl ReadWindow {
             succeeded: 0,
             slowed_down_at: None,
         };
-        let (state, has_room) = (Mutex::new(state), Notify::new());
+        let (state, turn, has_room) = (Mutex::new(state), AsyncMutex::new(()), Notify::new());
         let at_once = Arc::new(Semaphore::new(max_requests));
-        Arc::new(Self { budget, part_size, max_requests, state, has_room, at_once })
+        Arc::new(Self { budget, part_size, max_requests, state, turn, has_room, at_once })
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
@@ -112,8 +114,10 @@ impl ReadWindow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a request for this number of bytes may start. Only one task may wait at a time.
+    /// Waits until a request for this number of bytes may start. An epoch that is skipped has a task
+    /// that waits here, or that reserves, while the task of the next epoch does.
     pub(super) async fn reserve(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
+        let _turn = self.turn.lock().await;
         loop {
             {
                 let mut state = self.state();
@@ -300,6 +304,9 @@ impl Drop for RequestPermit {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -355,6 +362,29 @@ mod tests {
             let parts = simulate(|requests| 1.0 / f64::min(requests, full), 0.0);
             let last = parts[99] as f64;
             prop_assert!(last >= full.min(16.0) / 2.0 && last <= 20.0, "{:?}", parts);
+        }
+    }
+
+    fn poll<F: Future>(task: &mut Pin<Box<F>>) -> Poll<F::Output> {
+        task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Of two tasks that wait, the first one is aborted: while it waits, or with what it was given.
+    #[test]
+    fn a_task_that_is_aborted_leaves_the_room_to_the_next_one() {
+        for is_given in [false, true] {
+            let window = ReadWindow::new(Budget::new(PART_SIZE), PART_SIZE, MAX_REQUESTS);
+            let mut held = Box::pin(window.reserve(PART_SIZE));
+            let Poll::Ready((held, request)) = poll(&mut held) else { panic!("it is alone") };
+            drop(request);
+            let mut first = Box::pin(window.reserve(PART_SIZE));
+            let mut next = Box::pin(window.reserve(PART_SIZE));
+            assert!(poll(&mut first).is_pending() && poll(&mut next).is_pending());
+            drop(held);
+            let given = is_given.then(|| poll(&mut first));
+            assert!(given.as_ref().is_none_or(Poll::is_ready));
+            drop((given, first));
+            assert!(poll(&mut next).is_ready(), "is_given {is_given}");
         }
     }
 
