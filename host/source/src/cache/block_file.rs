@@ -68,6 +68,11 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The CRC-64/NVME of each of these pages.
+    pub(super) fn sums(&self, pages: Range<usize>) -> &[u64] {
+        &self.sums[pages]
+    }
+
     /// The pages from this one on that the file has without a gap.
     pub(super) fn pages_from(&self, first: usize) -> Range<usize> {
         let has = |page: &usize| self.pages & (1 << page) != 0;

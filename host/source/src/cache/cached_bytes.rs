@@ -4,6 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::block_file::{Header, PAGE, bytes_of, read_pages};
 use super::identity::CachedObject;
 use super::store::{ChannelCache, block_length, in_block};
@@ -18,12 +20,20 @@ pub(crate) struct CachedBytes {
     object: CachedObject,
     /// What was not read yet.
     rest: Range<u64>,
-    /// The block's file, from the first read on.
-    file: Option<(File, Header)>,
+    /// The block's file. It is opened again for the first read if many are open.
+    file: Option<OpenBlock>,
     /// Whether the next page of the file is damaged.
     is_damaged: bool,
     /// A page of which less than all is read at once.
     held: Option<HeldPage>,
+}
+
+/// The file of a block.
+pub(super) struct OpenBlock {
+    pub(super) file: File,
+    pub(super) header: Header,
+    /// One of those that may stay open.
+    pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
 struct HeldPage {
@@ -37,8 +47,18 @@ struct HeldPage {
 pub(crate) struct NotInCache;
 
 impl CachedBytes {
-    pub(super) fn new(cache: Arc<ChannelCache>, object: CachedObject, bytes: Range<u64>) -> Self {
-        Self { cache, object, rest: bytes, file: None, is_damaged: false, held: None }
+    pub(super) fn new(
+        cache: Arc<ChannelCache>,
+        object: CachedObject,
+        bytes: Range<u64>,
+        file: Option<OpenBlock>,
+    ) -> Self {
+        Self { cache, object, rest: bytes, file, is_damaged: false, held: None }
+    }
+
+    /// Place in the object of the byte after the last one.
+    pub(crate) fn end(&self) -> u64 {
+        self.rest.end
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -46,12 +66,17 @@ impl CachedBytes {
     }
 
     /// Reads into `buf`, whole pages where it has room for them: so it may not be filled. Returns
-    /// the number of bytes, which is 0 only if `buf` or the rest is empty.
+    /// the number of bytes, which is 0 only if `buf` or the rest is empty. `taken` gets each piece
+    /// that is read, and the CRC-64/NVME of each page of [`PAGE`] bytes if that is what it has.
     ///
     /// # Errors
     /// The next byte can't be had. Damaged pages of the block are removed.
-    pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
-        let read = self.read_in_order(buf);
+    pub(crate) fn read(
+        &mut self,
+        buf: &mut [u8],
+        taken: impl FnMut(&[u8], &[u64]),
+    ) -> Result<usize, NotInCache> {
+        let read = self.read_in_order(buf, taken);
         match &read {
             Ok(count) => self.cache.counters().add_hit(*count as u64),
             Err(NotInCache) if self.is_damaged => {
@@ -62,14 +87,19 @@ impl CachedBytes {
         read
     }
 
-    fn read_in_order(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
+    fn read_in_order(
+        &mut self,
+        buf: &mut [u8],
+        mut taken: impl FnMut(&[u8], &[u64]),
+    ) -> Result<usize, NotInCache> {
         let mut count = 0;
         while count < buf.len() && !self.is_empty() {
             let buf = &mut buf[count..];
             let mut more = self.copy_held(buf);
+            let mut pages = 0..0;
             if more == 0 {
                 match self.read_whole_pages(buf) {
-                    Ok(read) => more = read,
+                    Ok(read) => (more, pages) = read,
                     // What was read before it is right.
                     Err(NotInCache) if count > 0 => break,
                     Err(NotInCache) => return Err(NotInCache),
@@ -80,7 +110,13 @@ impl CachedBytes {
                     break;
                 }
                 self.hold_page()?;
+                continue;
             }
+            let sums = match &self.file {
+                Some(block) if more == pages.len() * PAGE as usize => block.header.sums(pages),
+                _ => &[],
+            };
+            taken(&buf[..more], sums);
             self.rest.start += more as u64;
             count += more;
         }
@@ -99,22 +135,22 @@ impl CachedBytes {
         count
     }
 
-    /// Reads the pages that begin with the next byte and end within `buf` and the rest. Returns 0
-    /// if there are none.
-    fn read_whole_pages(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
+    /// Reads the pages that begin with the next byte and end within `buf` and the rest. Returns
+    /// the number of bytes and the pages: none, if there are none.
+    fn read_whole_pages(&mut self, buf: &mut [u8]) -> Result<(usize, Range<usize>), NotInCache> {
         let (block, inside) = in_block(&self.rest);
         let length = block_length(&self.object, block);
         let end = inside.end.min(inside.start + buf.len() as u64);
         let last = if end == length { end.div_ceil(PAGE) } else { end / PAGE } as usize;
         let first = (inside.start / PAGE) as usize;
         if inside.start % PAGE != 0 || last <= first {
-            return Ok(0);
+            return Ok((0, 0..0));
         }
         let pages = first..last.min(first + PAGES_AT_ONCE);
         let bytes = bytes_of(&pages, length);
         let count = (bytes.end - bytes.start) as usize;
-        self.read_pages(pages, &mut buf[..count])?;
-        Ok(count)
+        self.read_pages(pages.clone(), &mut buf[..count])?;
+        Ok((count, pages))
     }
 
     /// Reads the page of the next byte, to copy from it.
@@ -132,9 +168,10 @@ impl CachedBytes {
 
     fn read_pages(&mut self, pages: Range<usize>, buf: &mut [u8]) -> Result<(), NotInCache> {
         if self.file.is_none() {
-            self.file = self.cache.open(self.object.block(in_block(&self.rest).0));
+            let opened = self.cache.open(self.object.block(in_block(&self.rest).0));
+            self.file = opened.map(|(file, header)| OpenBlock { file, header, _permit: None });
         }
-        let (file, header) = self.file.as_ref().ok_or(NotInCache)?;
+        let OpenBlock { file, header, .. } = self.file.as_ref().ok_or(NotInCache)?;
         if header.pages_from(pages.start).end < pages.end {
             return Err(NotInCache);
         }
@@ -152,6 +189,7 @@ mod tests {
     use std::os::unix::fs::{FileExt, PermissionsExt};
 
     use bytes::Bytes;
+    use crc_fast::CrcAlgorithm;
     use proptest::prelude::*;
 
     use super::*;
@@ -186,6 +224,7 @@ mod tests {
                 1_usize..100, 1_usize..300_000, Just(PAGE as usize), Just(BLOCK as usize),
             ], 1..8),
             damaged in any::<Option<prop::sample::Index>>(),
+            opens_again in any::<bool>(),
         ) {
             let mut random = fastrand::Rng::with_seed(size as u64);
             let expected: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
@@ -195,8 +234,8 @@ mod tests {
             let block = start as u64 / BLOCK;
             let block_end = size.min((block as usize + 1) * BLOCK as usize);
             let end = start + 1 + ends[1].index(block_end - start);
-            let found = cache.find(&object, start as u64..end as u64);
-            prop_assert_eq!(found, Some((end as u64, Facts::default())));
+            let (mut bytes, facts) = cache.find(object, start as u64..end as u64).unwrap();
+            prop_assert_eq!((bytes.end(), facts), (end as u64, Facts::default()));
             let damaged_page = damaged.map(|damaged| {
                 let at = damaged.index(block_end - block as usize * BLOCK as usize) as u64;
                 let id = object.block(block);
@@ -209,12 +248,20 @@ mod tests {
                 (block * BLOCK + at) / PAGE
             });
 
-            let mut bytes = cache.bytes(object, start as u64..end as u64);
-            let mut read = Vec::new();
+            if opens_again {
+                bytes.file = None;
+            }
+            let (mut read, mut taken) = (Vec::new(), Vec::new());
+            let mut take = |bytes: &[u8], sums: &[u64]| {
+                taken.extend_from_slice(bytes);
+                let crc = |page| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, page);
+                let pages = bytes.chunks_exact(PAGE as usize).map(crc);
+                assert!(sums.is_empty() || pages.eq(sums.iter().copied()));
+            };
             let mut failed = false;
             for size in reads.iter().cycle() {
                 let mut buf = vec![0; *size];
-                match bytes.read(&mut buf) {
+                match bytes.read(&mut buf, &mut take) {
                     Ok(0) => break,
                     Ok(count) => read.extend_from_slice(&buf[..count]),
                     Err(NotInCache) => {
@@ -229,12 +276,13 @@ mod tests {
             let until = page.map_or(end, |page| start.max((page * PAGE) as usize));
             prop_assert!(start + read.len() <= until && (failed || start + read.len() == end));
             prop_assert!(expected[start..].starts_with(&read));
+            prop_assert_eq!(&taken, &read);
             let counts = cache.counters().now();
             prop_assert_eq!((counts.hit_bytes, counts.damaged), (read.len() as u64, failed.into()));
             for page in block * BLOCK / PAGE..(block_end as u64).div_ceil(PAGE) {
                 let byte = page * PAGE..page * PAGE + 1;
                 let is_damaged = failed && damaged_page == Some(page);
-                prop_assert_eq!(cache.find(&object, byte).is_none(), is_damaged);
+                prop_assert_eq!(cache.find(object, byte).is_none(), is_damaged);
             }
         }
     }

@@ -22,6 +22,7 @@
 //! - `eviction`: which blocks are removed when the cache is full.
 //! - `folder`: the cache's folder, which no other user may write to.
 //! - `identity`: the identity of an object's state and of its blocks.
+//! - `page_sums`: the checksum of bytes, made of those of their pages.
 //! - `pending`: blocks that are still being stored when a source ends.
 //! - `records`: the records of objects, as their decoder made them.
 //! - `store`: reads and stores blocks.
@@ -34,6 +35,7 @@ mod counters;
 mod eviction;
 mod folder;
 mod identity;
+mod page_sums;
 mod pending;
 mod records;
 mod store;
@@ -49,6 +51,7 @@ pub(crate) use claims::Claim;
 pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
 pub(crate) use identity::{CachedObject, ObjectState};
+pub(crate) use page_sums::with_page;
 pub(crate) use pending::Pending;
 pub use records::{NewRecords, RecordCache, RecordCaches, RecordsId, StoredCall, StoredRecords};
 pub(crate) use store::{Cache, ChannelCache, not_written};

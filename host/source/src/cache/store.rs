@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
 use super::CacheSettings;
 use super::block_file::{BLOCK, Facts, Header, NewPages, PAGE, read_ahead, read_header, write};
-use super::cached_bytes::CachedBytes;
+use super::cached_bytes::{CachedBytes, OpenBlock};
 use super::claims::{Claim, Claims};
 use super::counters::CacheCounters;
 use super::eviction::{Room, make_room};
@@ -23,6 +24,8 @@ use super::usage::{LockedUsage, Usage, charge};
 
 /// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
+/// Blocks that stay open from the time they are found until they are read. Others are opened again.
+const MAX_OPEN_BLOCKS: usize = 128;
 
 /// A cache, as all channels of this process share it.
 pub(crate) struct Cache {
@@ -38,6 +41,8 @@ pub(crate) struct Cache {
     /// The folder in which blocks are removed next.
     next_folder: AtomicU8,
     channels: Mutex<Vec<Weak<ChannelCache>>>,
+    /// Permits for blocks that stay open.
+    open_blocks: Arc<Semaphore>,
 }
 
 /// A cache, as one channel uses it.
@@ -68,6 +73,7 @@ impl Cache {
             full_for: Mutex::default(),
             next_folder: AtomicU8::new(fastrand::u8(..)),
             channels: Mutex::default(),
+            open_blocks: Arc::new(Semaphore::new(MAX_OPEN_BLOCKS)),
         };
         let mut usage = cache.lock()?;
         let room = cache.room(0, SystemTime::now());
@@ -167,10 +173,14 @@ impl ChannelCache {
         &self.counters
     }
 
-    /// Looks for these bytes of an object, all of one block. Returns the end of those that it has
-    /// without a gap, and what it knows of the object. `None` if the first byte is missing. The
-    /// block counts as used now, and the system begins to read it from the disk.
-    pub(crate) fn find(&self, object: &CachedObject, range: Range<u64>) -> Option<(u64, Facts)> {
+    /// Looks for these bytes of an object, all of one block. Returns those that it has without a
+    /// gap, and what it knows of the object. `None` if the first byte is missing. The block counts
+    /// as used now, and the system begins to read it from the disk.
+    pub(crate) fn find(
+        self: &Arc<Self>,
+        object: CachedObject,
+        range: Range<u64>,
+    ) -> Option<(CachedBytes, Facts)> {
         let (number, inside) = in_block(&range);
         let (file, header) = self.open(object.block(number))?;
         let has = header.pages_from((inside.start / PAGE) as usize);
@@ -179,15 +189,13 @@ impl ChannelCache {
             return None;
         }
         let end = range.end.min(number * BLOCK + pages.end as u64 * PAGE);
-        read_ahead(&file, pages, block_length(object, number));
+        read_ahead(&file, pages, block_length(&object, number));
         // If the time can't be set, the block may be removed earlier.
         let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
-        Some((end, header.facts))
-    }
-
-    /// The bytes of this range, all of one block, that [`find`](Self::find) has found.
-    pub(crate) fn bytes(self: &Arc<Self>, object: CachedObject, range: Range<u64>) -> CachedBytes {
-        CachedBytes::new(self.clone(), object, range)
+        let (facts, permit) = (header.facts.clone(), self.cache.open_blocks.clone());
+        let block = permit.try_acquire_owned().ok();
+        let block = block.map(|permit| OpenBlock { file, header, _permit: Some(permit) });
+        Some((CachedBytes::new(self.clone(), object, range.start..end, block), facts))
     }
 
     /// The end of the bytes of this range that are missing from its start on. The range is in one

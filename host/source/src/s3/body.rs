@@ -139,16 +139,13 @@ impl Body {
 
     /// Reads from the current frame into `buf`, and returns the number of bytes.
     fn read_frame(&mut self, buf: &mut [u8]) -> usize {
-        let Ok(count) = self.frame.read(buf) else {
-            self.fetch_rest();
-            return 0;
-        };
         if self.offset == 0 && self.last == self.target.size && self.step.is_none() {
             self.hasher = self.target.checksum.get().map(|checksum| checksum.hasher());
         }
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(&buf[..count]);
-        }
+        let Ok(count) = self.frame.read(buf, self.hasher.as_mut()) else {
+            self.fetch_rest();
+            return 0;
+        };
         self.offset += count as u64;
         if let Some(part) = &mut self.part {
             part.reservation.read(count as u64);

@@ -130,12 +130,11 @@ impl CachedFetch {
             let mut at = range.start;
             while at < range.end && !frames.is_closed() {
                 let wanted = at..block_end(at).min(range.end);
-                let Some((end, facts)) = cache.find(&object, wanted) else { break };
+                let Some((bytes, facts)) = cache.find(object, wanted) else { break };
                 // They are known with the first byte.
                 target.know(&facts);
-                let bytes = Box::new(cache.bytes(object, at..end));
-                at = end;
-                if frames.send(Ok(Frame::Cached(bytes))).is_err() {
+                at = bytes.end();
+                if frames.send(Ok(Frame::Cached(Box::new(bytes)))).is_err() {
                     break;
                 }
             }

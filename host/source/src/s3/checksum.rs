@@ -5,8 +5,10 @@ use std::fmt;
 use aws_sdk_s3::types::ChecksumType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crc_fast::CrcAlgorithm;
+use crc_fast::{CrcAlgorithm, Digest};
 use sha2::{Digest as _, Sha256};
+
+use crate::cache::with_page;
 
 /// A checksum of a whole object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,11 +96,11 @@ impl Checksum {
 
     /// A hasher that computes this kind of checksum.
     pub(super) fn hasher(&self) -> Hasher {
-        let crc = |algorithm| Hasher::Crc(Box::new(crc_fast::Digest::new(algorithm)));
+        let crc = |algorithm| Hasher::Crc(Box::new(Digest::new(algorithm)));
         match self.algorithm {
             Algorithm::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
             Algorithm::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
-            Algorithm::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
+            Algorithm::Crc64Nvme => Hasher::Crc64Nvme(0),
             Algorithm::Sha256 => Hasher::Sha256(Box::default()),
         }
     }
@@ -106,6 +108,7 @@ impl Checksum {
     /// Compares it with the hasher's result; the error is the computed checksum in base64.
     pub(super) fn verify(&self, hasher: Hasher) -> Result<(), String> {
         let computed = match hasher {
+            Hasher::Crc64Nvme(sum) => sum.to_be_bytes().to_vec(),
             Hasher::Sha256(hasher) => hasher.finalize().to_vec(),
             Hasher::Crc(hasher) => hasher.finalize().to_be_bytes()[8 - self.value.len()..].to_vec(),
         };
@@ -132,7 +135,9 @@ impl fmt::Display for Checksum {
 
 /// Computes a checksum of bytes that arrive in pieces.
 pub(super) enum Hasher {
-    Crc(Box<crc_fast::Digest>),
+    Crc(Box<Digest>),
+    /// The checksum of the bytes so far.
+    Crc64Nvme(u64),
     Sha256(Box<Sha256>),
 }
 
@@ -140,7 +145,23 @@ impl Hasher {
     pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc(hasher) => hasher.update(bytes),
+            Self::Crc64Nvme(sum) => {
+                // The state is the checksum with all bits flipped.
+                let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64Nvme, !*sum);
+                digest.update(bytes);
+                *sum = digest.finalize();
+            }
             Self::Sha256(hasher) => hasher.update(bytes),
+        }
+    }
+
+    /// Takes bytes, with the CRC-64/NVME of each page of them, if that is known.
+    pub(super) fn update_pages(&mut self, bytes: &[u8], sums: &[u64]) {
+        match self {
+            Self::Crc64Nvme(before) if !sums.is_empty() => {
+                *before = sums.iter().fold(*before, |sum, page| with_page(sum, *page));
+            }
+            _ => self.update(bytes),
         }
     }
 }

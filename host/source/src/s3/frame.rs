@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::checksum::Hasher;
 use super::error::RequestError;
 use crate::cache::{CachedBytes, NotInCache};
 
@@ -26,15 +27,25 @@ impl Frame {
     }
 
     /// Reads into `buf`, and returns the number of bytes. It is 0 only if `buf` or the frame is
-    /// empty.
-    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize, NotInCache> {
+    /// empty. The hasher gets the same bytes.
+    pub(super) fn read(
+        &mut self,
+        buf: &mut [u8],
+        mut hasher: Option<&mut Hasher>,
+    ) -> Result<usize, NotInCache> {
+        let mut taken = |bytes: &[u8], sums: &[u64]| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update_pages(bytes, sums);
+            }
+        };
         match self {
             Self::Fetched(bytes) => {
                 let count = bytes.len().min(buf.len());
                 bytes.copy_to_slice(&mut buf[..count]);
+                taken(&buf[..count], &[]);
                 Ok(count)
             }
-            Self::Cached(bytes) => bytes.read(buf),
+            Self::Cached(bytes) => bytes.read(buf, taken),
         }
     }
 }

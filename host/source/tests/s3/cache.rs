@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crc_fast::{CrcAlgorithm, checksum};
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Moto, S3Server};
 use pipemill_source::cache::{CacheCounts, CacheSettings};
@@ -354,33 +357,40 @@ fn the_encoding_is_kept() {
 }
 
 /// Bytes that are not what the server keeps are not given again, and not kept: the next run has
-/// another chance.
+/// another chance. The checksum of the cache's pages is of the second kind.
 #[test]
 fn the_checksum_is_kept_and_compared() {
-    use base64::Engine;
     let Some(server) = Moto::start() else { return };
     server.make_bucket(BUCKET);
-    let object = bytes(1, 100_000);
-    let sum =
-        |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(crc32(bytes).to_be_bytes());
-    let headers = |sum| [("x-amz-checksum-crc32", sum), ("x-amz-sdk-checksum-algorithm", "CRC32")];
+    let crc32 = |bytes: &[u8]| crc32(bytes).to_be_bytes().to_vec();
+    let crc64 = |bytes: &[u8]| checksum(CrcAlgorithm::Crc64Nvme, bytes).to_be_bytes().to_vec();
+    is_kept_and_compared(&server, "CRC32", crc32);
+    is_kept_and_compared(&server, "CRC64NVME", crc64);
+}
+
+fn is_kept_and_compared(server: &Moto, algorithm: &str, sum: impl Fn(&[u8]) -> Vec<u8>) {
+    let name = algorithm.to_lowercase();
+    let object = bytes(1, 300_000);
+    let sum = |bytes: &[u8]| STANDARD.encode(sum(bytes));
+    let header = format!("x-amz-checksum-{name}");
+    let headers = |sum| [(&*header, sum), ("x-amz-sdk-checksum-algorithm", algorithm)];
     let (right, wrong) = (sum(&object), sum(b"something else"));
     let cached = Cached::with([("", ""); 0]);
     let settings = Settings {
         cache: cached.settings("").cache,
-        ..crate::reading::settings(&server.endpoint(), "")
+        ..crate::reading::settings(&server.endpoint(), &format!("{name}/"))
     };
-    put(&server, "one", &headers(&right), &object);
+    put(server, &format!("{name}/one"), &headers(&right), &object);
     read(&settings).1.unwrap();
     let (received, end, counts) = read(&settings);
     assert_eq!((end, &received[0].bytes), (Ok(1), &object));
-    assert_eq!((counts.hit_bytes, cached.blocks().len()), (100_000, 1));
-    put(&server, "two", &headers(&wrong), &object);
+    assert_eq!((counts.hit_bytes, cached.blocks().len()), (300_000, 1));
+    put(server, &format!("{name}/two"), &headers(&wrong), &object);
     for _ in 0..2 {
         let (_, end, counts) = read(&settings);
         let error = end.unwrap_err();
-        assert!(error.message.contains("the server keeps CRC32"), "{error}");
-        assert_eq!((counts.hit_bytes, counts.missed_bytes), (100_000, 100_000));
+        assert!(error.message.contains(&format!("the server keeps {algorithm} ")), "{error}");
+        assert_eq!((counts.hit_bytes, counts.missed_bytes), (300_000, 300_000));
         assert_eq!(cached.blocks().len(), 1);
     }
 }
