@@ -26,7 +26,7 @@ struct Case {
     bar: f64,
 }
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     Case {
         name: "csv, dense",
         format: Format::Numbers,
@@ -41,6 +41,15 @@ const CASES: [Case; 2] = [
         record: 1 << 10,
         options: &[],
         batch: 512,
+        bar: 1.0,
+    },
+    // As pictures: a batch has 38 MB.
+    Case {
+        name: "tfrecord 150 KiB",
+        format: Format::TfRecord,
+        record: 150 << 10,
+        options: &[],
+        batch: 256,
         bar: 1.0,
     },
 ];
