@@ -193,6 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cache::store::MAX_OPEN_BLOCKS;
     use crate::cache::{BLOCK, Cache, CacheSettings, Facts, ObjectState};
 
     /// An object of these bytes, all of which a cache in this folder has.
@@ -209,6 +210,24 @@ mod tests {
             cache.store(&object, &Facts::default(), number as u64 * BLOCK, &frames);
         }
         (cache, object)
+    }
+
+    /// A request runs far ahead of its reader: so most of its blocks are opened again.
+    #[test]
+    fn few_blocks_stay_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, object) = stored(folder.path(), &[7; 100]);
+        let find = || cache.find(object, 0..100).unwrap().0;
+        let is_open = |bytes: &CachedBytes| bytes.file.is_some();
+        let mut found: Vec<_> = (0..MAX_OPEN_BLOCKS + 2).map(|_| find()).collect();
+        assert!(found[..MAX_OPEN_BLOCKS].iter().all(is_open));
+        assert!(!found[MAX_OPEN_BLOCKS..].iter().any(is_open));
+        drop(found.remove(0));
+        assert!(is_open(&find()));
+        for bytes in &mut found {
+            let mut read = [0; 100];
+            assert_eq!((bytes.read(&mut read, |_, _| {}).unwrap(), read), (100, [7; 100]));
+        }
     }
 
     proptest! {

@@ -25,7 +25,7 @@ use super::usage::{LockedUsage, Usage, charge};
 /// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Blocks that stay open from the time they are found until they are read. Others are opened again.
-const MAX_OPEN_BLOCKS: usize = 64;
+pub(super) const MAX_OPEN_BLOCKS: usize = 64;
 
 /// A cache, as all channels of this process share it.
 pub(crate) struct Cache {

@@ -385,6 +385,11 @@ fn is_kept_and_compared(server: &Moto, algorithm: &str, sum: impl Fn(&[u8]) -> V
     let (received, end, counts) = read(&settings);
     assert_eq!((end, &received[0].bytes), (Ok(1), &object));
     assert_eq!((counts.hit_bytes, cached.blocks().len()), (300_000, 1));
+    // One page is fetched again, between others that are there.
+    flip(&cached.blocks()[0], 512 + 150_000);
+    let (received, end, counts) = read(&settings);
+    assert_eq!((end, &received[0].bytes), (Ok(1), &object));
+    assert_eq!((counts.damaged, counts.missed_bytes), (1, 64 << 10));
     put(server, &format!("{name}/two"), &headers(&wrong), &object);
     for _ in 0..2 {
         let (_, end, counts) = read(&settings);
