@@ -579,7 +579,8 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel's error: the consumer has hung up already, or the kernel can't pass a descriptor.
-    /// `ECONNRESET` if its request has failed since; it has received the error then.
+    /// `ECONNRESET` if its request has failed since, or it does not understand the channel's larger
+    /// slots; it has been sent the reason then.
     pub(super) fn connect(
         &self,
         id: ConsumerId,
@@ -612,10 +613,12 @@ impl Ring {
                 let _ = send(&socket, message, None, false);
                 return Err(Errno::ECONNRESET);
             }
-            let mut socket = ConsumerSocket::new(id, peer, client, socket, poller);
-            socket.understands_larger = hello.larger_slots;
-            state.sockets.push(socket);
-            state.table.connect(id, credits, rank, now);
+            if state.larger.exist() && !hello.larger_slots {
+                let _ = send(&socket, &protocol::refused(NO_LARGER_SLOTS), None, false);
+                return Err(Errno::ECONNRESET);
+            }
+            state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
+            state.table.connect(id, credits, rank, hello.larger_slots, now);
             state.missing.come(rank, now);
             state.look_for_missing(now);
             state.look_for_idle(id, now);
@@ -624,9 +627,6 @@ impl Ring {
             }
             if let Some(reason) = self.delivery().connected(rank) {
                 state.refuse(id, &reason);
-            }
-            if state.larger.exist() && !hello.larger_slots {
-                state.refuse(id, NO_LARGER_SLOTS);
             }
             Ok(())
         })
