@@ -66,7 +66,8 @@ fn an_object_that_is_gone_does_not_exist() {
     server.delete("bucket", "data/1.txt");
     for args in commands {
         command(args).with_code(66).says(&[
-            "s3://bucket/data/1.txt: the bucket `bucket` has no object `data/1.txt`",
+            "s3://bucket/data/1.txt",
+            "the bucket `bucket` has no object `data/1.txt`, and no key begins with that",
             "`pipemill ls s3://bucket/data/` lists those near it",
         ]);
     }

@@ -335,7 +335,9 @@ impl Planner {
                 let (bucket, key) = (printable(&address.bucket), printable(&address.key));
                 let near = address.with_key(root);
                 (
-                    format!("the bucket `{bucket}` has no object `{key}`, and no key begins so"),
+                    format!(
+                        "the bucket `{bucket}` has no object `{key}`, and no key begins with that"
+                    ),
                     format!(
                         "check the key: `pipemill ls {near}` lists those near it{MAY_BE_EMPTY}"
                     ),
