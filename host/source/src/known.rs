@@ -428,7 +428,11 @@ impl KnownFiles {
         let open = |start| self.reading.open(path, &name, start, Found::Selected(None), &self.stop);
         let Opened { mut input, version } = open(ObjectStart::after(point.as_ref(), offset))?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {
-            let header = open(ObjectStart::default())?.input;
+            // The file that is open is read: another one may have its name by now.
+            let header = match input.at(0) {
+                Some(header) => header?,
+                None => open(ObjectStart::default())?.input,
+            };
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         if item.block.is_none() && offset == 0 && input.is_inflated() {
