@@ -27,8 +27,8 @@
 //!   them per second.
 //! - `missing_consumers`: for how long the writer waited while too few consumers were connected.
 //! - `observer`: the interface for observers of every batch of a ring, such as a trace.
-//! - `restarts`: a ring whose channel begins elsewhere, because a consumer asked for that, or because
-//!   what consumers asked for has failed.
+//! - `restarts`: a ring whose channel begins elsewhere, because a consumer asked for that, or
+//!   because what consumers asked for has failed.
 //! - `ring`: one channel's ring: its memory, and its state under a lock.
 //! - `sealed_batch`: a batch in memory of its own, which belongs to no ring.
 //! - `server`: the server of a process's rings: it binds the socket, and its thread communicates

@@ -1,5 +1,5 @@
-//! Reads bytes of an object to the end of the chunk, as many as are worth a call of the decoder, and
-//! does not keep consumers waiting for a source that is idle.
+//! Reads bytes of an object to the end of the chunk, as many as are worth a call of the decoder.
+//! Consumers do not wait for a source that is idle.
 
 use std::time::{Duration, Instant};
 

@@ -29,7 +29,7 @@ impl KnownObjects for Fake {
     }
 
     fn size(&self, number: u64) -> u64 {
-        self.0[number as usize].iter().sum()
+        self.0.get(number as usize).map_or(0, |blocks| blocks.iter().sum())
     }
 
     fn blocks(&self, number: u64, _: u64) -> Vec<Block> {
@@ -52,7 +52,7 @@ impl KnownObjects for Fake {
     }
 
     fn records(&self, number: u64) -> Option<u64> {
-        Some(self.size(number))
+        (number < self.count()).then(|| self.size(number))
     }
 
     fn first_record(&self, number: u64) -> u64 {
