@@ -306,13 +306,16 @@ class Peer:
         self.send(GRANT, struct.pack("<QQQII", *body.values()), (buffer.fd,) if buffer else ())
         return body["grant"]
 
-    def make_larger(self, slots: int = 2, **lies: int) -> None:
-        """Makes larger slots."""
+    def make_larger(
+        self, slots: int = 2, memory: Memory | None = None, cut: int = 16, fds: int = 1, **lies: int
+    ) -> None:
+        """Makes larger slots, or says so: with other memory, fewer bytes, or more descriptors."""
         assert self.hello["larger_slots"] is True
-        self.larger = Memory(slots * LARGER_BYTES)
+        self.larger = memory or Memory(slots * LARGER_BYTES)
         self.larger_free = list(range(self.slots, self.slots + slots))
-        body = {"slot_bytes": LARGER_BYTES, "first": self.slots, "slots": slots, **lies}
-        self.send(LARGER_SLOTS, struct.pack("<QII", *body.values()), (self.larger.fd,))
+        body = {"slot_bytes": LARGER_BYTES, "first": self.slots, "number": slots, **lies}
+        message = struct.pack("<QII", *body.values())[:cut]
+        self.send(LARGER_SLOTS, message, (self.larger.fd,) * fds)
 
     def overwrite_all(self) -> None:
         """Reuses all memory: the consumer has hung up."""

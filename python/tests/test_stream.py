@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from fakehost import HANG_TIMEOUT, FakeHost, Peer, Rows
+from fakehost import HANG_TIMEOUT, LARGER_BYTES, SEALS, FakeHost, Memory, Peer, Rows
 
 import pipemill
 
@@ -281,15 +281,40 @@ def test_batches_in_larger_slots_that_the_host_makes_later(path: str) -> None:
     assert len(host.peers[0].released) == 10
 
 
-@pytest.mark.parametrize("lie", [{"first": 3}, {"slot_bytes": 0}, {"slot_bytes": 100}])
-def test_larger_slots_that_can_not_be(path: str, lie: dict[str, int]) -> None:
+CAN_NOT_BE = "LARGER_SLOTS says .* bytes from .* on expected"
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"first": 3}, CAN_NOT_BE),
+        ({"first": 2**32 - 2}, CAN_NOT_BE),
+        ({"number": 0}, CAN_NOT_BE),
+        ({"number": 2**32 - 1}, CAN_NOT_BE),
+        ({"slot_bytes": 0}, CAN_NOT_BE),
+        ({"slot_bytes": 100}, CAN_NOT_BE),
+        ({"slot_bytes": 1 << 52}, CAN_NOT_BE),
+        ({"slot_bytes": LARGER_BYTES + 4096}, "has 2097152 bytes of the 2105344 announced"),
+        ({"number": 3}, "has 2097152 bytes of the 3145728 announced"),
+        ({"seals": 0}, "is not sealed"),
+        ({"cut": 15}, "LARGER_SLOTS has 19 bytes and a descriptor, not 20 and one"),
+        ({"fds": 0}, "LARGER_SLOTS has 20 bytes and no descriptor, not 20 and one"),
+        ({"fds": 2}, "a message with 2 descriptors, at most one expected"),
+        ({"times": 2}, "LARGER_SLOTS twice"),
+    ],
+)
+def test_larger_slots_that_can_not_be(path: str, lie: dict[str, int], said: str) -> None:
+    lie = {"times": 1, "seals": SEALS, **lie}
+
     def script(peer: Peer) -> None:
         peer.welcome()
-        peer.make_larger(**lie)
+        times, memory = lie.pop("times"), Memory(2 * LARGER_BYTES, lie.pop("seals"))
+        for _ in range(times):
+            peer.make_larger(memory=memory, **lie)
         peer.linger()
 
     with FakeHost(path, script), pipemill.connect("train", path) as stream:
-        with pytest.raises(pipemill.ProtocolError, match="LARGER_SLOTS says"):
+        with pytest.raises(pipemill.ProtocolError, match=said):
             next(stream)
 
 

@@ -22,8 +22,8 @@ pub(crate) enum Received {
     Message(usize, Option<OwnedFd>),
     /// The other end has hung up, and all of its messages were received before.
     HungUp,
-    /// A message that can't be accepted: longer than [`MAX_MESSAGE`], empty, or without its
-    /// descriptor.
+    /// A message that can't be accepted: longer than [`MAX_MESSAGE`], empty, without its descriptor
+    /// or with several.
     Invalid(&'static str),
     /// No message is there. This happens only on a non-blocking socket.
     WouldBlock,
@@ -159,12 +159,14 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
             _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::Invalid(TOO_LONG),
             0 if hang_up.is_first() => continue,
             0 => Received::HungUp,
+            _ if fds.len() > 1 => Received::Invalid(SEVERAL_DESCRIPTORS),
             bytes => Received::Message(bytes, fds.pop()),
         });
     }
 }
 
 const TOO_LONG: &str = "a message longer than 196,608 bytes";
+const SEVERAL_DESCRIPTORS: &str = "a message with several file descriptors: expected at most one";
 
 /// Checks twice whether the other end has hung up.
 ///

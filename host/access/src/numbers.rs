@@ -38,33 +38,16 @@ impl WantedBlock {
 }
 
 /// The numbers of all records of a list of objects.
-pub(crate) struct RecordNumbers {
-    list: KnownList,
-    /// For each object, the number of records of it and of all before it.
-    ends: Vec<u64>,
-}
+pub(crate) struct RecordNumbers(KnownList);
 
 impl RecordNumbers {
     pub(crate) fn new(list: KnownList) -> Self {
-        let mut end = 0_u64;
-        let mut add = |number| {
-            end = end.saturating_add(list.0.records(number).unwrap_or(0));
-            end
-        };
-        let ends = (0..list.0.count()).map(&mut add).collect();
-        Self { list, ends }
+        Self(list)
     }
 
     /// Number of all records.
     pub(crate) fn count(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
-    /// The object that has this record, and the record's number there.
-    fn object_of(&self, number: u64) -> Option<(u64, u64)> {
-        let object = self.ends.partition_point(|end| *end <= number);
-        let before = object.checked_sub(1).map_or(0, |before| self.ends[before]);
-        (object < self.ends.len()).then_some((object as u64, number - before))
+        self.0.total_records()
     }
 
     /// The place of each of these records, and the blocks that have them, in the order of the list.
@@ -73,8 +56,8 @@ impl RecordNumbers {
         let mut wanted = BTreeMap::<BlockKey, WantedBlock>::new();
         let mut places = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let (object, record) = self.object_of(*number)?;
-            let block = self.list.0.block_with(object, record)?;
+            let (object, record) = self.0.0.object_with(*number)?;
+            let block = self.0.0.block_with(object, record)?;
             let key = BlockKey { object, offset: block.offset };
             let empty = || WantedBlock { key, block, records: Vec::new() };
             wanted.entry(key).or_insert_with(empty).records.push(record);
@@ -92,7 +75,7 @@ impl RecordNumbers {
     pub(crate) fn likely_bytes(&self, wanted: &WantedBlock) -> u64 {
         let Block { offset, end, .. } = wanted.block;
         // Of a compressed object, only the stored size is known.
-        let size = || self.list.0.size(wanted.key.object).max(offset.saturating_add(MIN_BYTES));
+        let size = || self.0.0.size(wanted.key.object).max(offset.saturating_add(MIN_BYTES));
         end.unwrap_or_else(size).saturating_sub(offset)
     }
 }
@@ -153,8 +136,8 @@ mod tests {
             Some(self.0.get(number as usize)?.iter().sum())
         }
 
-        fn first_record(&self, _: u64) -> u64 {
-            0
+        fn first_record(&self, number: u64) -> u64 {
+            self.0.iter().take(number as usize).flatten().sum()
         }
 
         fn identity(&self) -> ListIdentity {

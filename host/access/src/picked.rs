@@ -2,7 +2,7 @@
 
 use pipemill_channel::PickedRecords;
 use pipemill_ring::host::{BatchInfo, RingError};
-use pipemill_types::{ABSENT, BatchPosition, Column};
+use pipemill_types::{BatchPosition, Column};
 
 use crate::access::Answer;
 use crate::decoded::Part;
@@ -61,30 +61,15 @@ impl Picked<'_> {
         self.places().1
     }
 
-    /// The places of a field's values, which begin at `start`.
-    fn column(&self, field: usize, start: usize) -> Column {
-        let mut end = start;
-        let place = |at| match self.value(at, field) {
-            Some(value) => {
-                end += value.len();
-                (end - value.len(), value.len())
-            }
-            None => (ABSENT as usize, 0),
-        };
-        let places = (0..self.count()).map(place);
-        let (offsets, lengths) =
-            places.map(|(offset, length)| (offset as u32, length as u32)).unzip();
-        Column::of_lists(offsets, lengths)
-    }
-
-    /// Copies the values: each thread those of some records that follow each other.
-    fn copy(&self, memory: &mut [u8], starts: &[usize], threads: usize) {
+    /// Copies the values: each thread those of some records that follow each other. Returns the
+    /// places of each field's values, and whether a record does not have a field.
+    fn copy(&self, memory: &mut [u8], starts: &[usize], threads: usize) -> (Vec<Column>, bool) {
         let records = self.count();
         let of_thread = records.div_ceil(threads).max(1);
         let ranges =
             (0..records).step_by(of_thread).map(|from| from..records.min(from + of_thread));
-        // The places of the values of each field, for each thread.
-        let mut jobs: Vec<(_, Vec<&mut [u8]>)> = ranges.map(|range| (range, Vec::new())).collect();
+        // For each thread, where the values of each field lie.
+        let mut jobs: Vec<(_, Vec<_>)> = ranges.map(|range| (range, Vec::new())).collect();
         let (mut rest, mut end) = (memory, 0);
         for (field, start) in starts.iter().enumerate() {
             rest = &mut rest[start - end..];
@@ -93,19 +78,26 @@ impl Picked<'_> {
                 let bytes = range.clone().map(|at| self.length(at, field) as usize).sum();
                 let place;
                 (place, rest) = rest.split_at_mut(bytes);
-                places.push(place);
+                places.push((end, place));
                 end += bytes;
             }
         }
-        in_threads(jobs, |(range, places)| {
-            for (field, mut place) in places.into_iter().enumerate() {
-                for value in range.clone().filter_map(|at| self.value(at, field)) {
-                    let to;
-                    (to, place) = place.split_at_mut(value.len());
-                    to.copy_from_slice(value);
-                }
-            }
+        let copied = in_threads(jobs, |(range, places)| {
+            let copy_field = |(field, (start, place)): (usize, (usize, &mut [u8]))| {
+                let mut column = Column::default();
+                let absent = self.copy_field(field, range.clone(), &mut column, (place, 0));
+                (column, start as u32, absent)
+            };
+            places.into_iter().enumerate().map(copy_field).collect::<Vec<_>>()
         });
+        let (mut columns, mut is_absent) = (vec![Column::default(); starts.len()], false);
+        for of_thread in copied {
+            for (whole, (column, start, absent)) in columns.iter_mut().zip(of_thread) {
+                whole.extend_moved(&column, 0..column.len(), start);
+                is_absent |= absent;
+            }
+        }
+        (columns, is_absent)
     }
 
     /// The answer, with this number, in memory of `lent`. `position` is that of its first record.
@@ -123,10 +115,8 @@ impl Picked<'_> {
         let (starts, payload) = self.places();
         let (fields, records) = (self.fields.len(), self.count());
         let mut memory = lent.batch(payload, position.object.len(), fields, records)?;
-        let columns: Vec<_> =
-            starts.iter().enumerate().map(|(field, start)| self.column(field, *start)).collect();
-        let has_absent = columns.iter().any(|column| column.offsets().contains(&ABSENT));
-        self.copy(memory.payload(), &starts, if payload < LARGE { 1 } else { threads });
+        let threads = if payload < LARGE { 1 } else { threads };
+        let (columns, has_absent) = self.copy(memory.payload(), &starts, threads);
         let info =
             BatchInfo { position, payload_bytes: payload, has_absent, ..BatchInfo::default() };
         let sealed = memory.seal(number, &info, &columns)?;
@@ -139,6 +129,7 @@ impl Picked<'_> {
 #[cfg(test)]
 mod tests {
     use pipemill_channel::Batch;
+    use pipemill_types::ABSENT;
     use proptest::prelude::*;
 
     use super::*;
@@ -190,9 +181,10 @@ mod tests {
             let picked = Picked { rows, fields: &chosen };
             let (starts, payload) = picked.places();
             let mut memory = vec![0; payload];
-            picked.copy(&mut memory, &starts, threads);
-            for (field, start) in starts.iter().enumerate() {
-                let column = picked.column(field, *start);
+            let (columns, is_absent) = picked.copy(&mut memory, &starts, threads);
+            let lacks = |row: &usize| records[*row].contains(&None);
+            prop_assert_eq!(is_absent, picks.iter().any(lacks));
+            for (field, column) in columns.iter().enumerate() {
                 for (at, row) in picks.iter().enumerate() {
                     let (offset, length) = column.get(at);
                     let bytes = (offset != ABSENT)

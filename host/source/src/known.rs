@@ -58,6 +58,22 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
         self.blocks(number, bytes).into_iter().for_each(with);
     }
 
+    /// The object that has this record, counted from 0 over all objects, and the number of the
+    /// record there. `None` if there are fewer. Neither number counts records that are skipped.
+    fn object_with(&self, record: u64) -> Option<(u64, u64)> {
+        let (mut object, mut after) = (0, self.count());
+        // The last object that begins at or before the record. Earlier ones may be empty.
+        while object + 1 < after {
+            let middle = object.midpoint(after);
+            match self.first_record(middle) <= record {
+                true => object = middle,
+                false => after = middle,
+            }
+        }
+        let record = record - self.first_record(object).min(record);
+        (record < self.records(object)?).then_some((object, record))
+    }
+
     /// The smallest block of an object that has this record, counted from 0. `None` if it has no
     /// such record.
     fn block_with(&self, number: u64, record: u64) -> Option<Block> {
@@ -412,7 +428,11 @@ impl KnownFiles {
         let open = |start| self.reading.open(path, &name, start, Found::Selected(None), &self.stop);
         let Opened { mut input, version } = open(ObjectStart::after(point.as_ref(), offset))?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {
-            let header = open(ObjectStart::default())?.input;
+            // The file that is open is read: another one may have its name by now.
+            let header = match input.at(0) {
+                Some(header) => header?,
+                None => open(ObjectStart::default())?.input,
+            };
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         if item.block.is_none() && offset == 0 && input.is_inflated() {

@@ -165,6 +165,11 @@ impl KnownObjects for ListWithout {
         blocks.filter(|block| block.records > 0).collect()
     }
 
+    fn object_with(&self, record: u64) -> Option<(u64, u64)> {
+        let (object, record) = self.list.0.object_with(self.skipped.number_of(record))?;
+        Some((object, self.kept_before(object, record)))
+    }
+
     fn block_with(&self, number: u64, record: u64) -> Option<Block> {
         let first = self.list.0.first_record(number);
         let among_all = self.skipped.kept_before(first).checked_add(record)?;

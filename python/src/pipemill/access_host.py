@@ -126,7 +126,7 @@ class AccessHost(Host):
         lease = Lease(window, _giver_back(self._live, self._dead))
         lease.connection = _NO_CONNECTION
         lease.grant = Grant(GRANT, 0, self._answered, size, DEDICATED, 0)
-        lease.acked, lease.written = True, False
+        lease.acked, lease.written = True, None
         self._live[self._answered] = lease
         self._answered += 1
         # Threads may read several batches at once, so these share no checks.

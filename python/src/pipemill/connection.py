@@ -59,8 +59,9 @@ class Lease(weakref.ref[Any]):
     connection: Connection
     grant: Grant
     acked: bool
-    #: Whether the program had a window to write to.
-    written: bool
+    #: The mapping and the offset of a window that the program could write to, whose memory the host
+    #: uses again.
+    written: tuple[Mapping, int] | None
     #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
     #: Not set if none could be made.
     batch: weakref.ref[Batch]
@@ -152,13 +153,17 @@ class Connection:
         return size, fd
 
     def _map_larger(self, fd: int, slot_bytes: int, first: int, slots: int) -> None:
-        """Maps the slots that the host has made. Older ones stay mapped as long as a view lives."""
+        """Maps the slots that the host has made, once."""
         try:
-            if first < self._slots or not 0 < slot_bytes <= 1 << 40 or slot_bytes % PAGE_BYTES:
+            can_be = self._slots <= first < first + slots <= DEDICATED
+            if not can_be or not 0 < slot_bytes <= 1 << 40 or slot_bytes % PAGE_BYTES:
                 raise ProtocolError(
                     f"the host's LARGER_SLOTS says {slots} slots of {slot_bytes} bytes from {first} "
-                    f"on; {protocol.REMEDY}"
+                    f"on, of whole pages of {PAGE_BYTES} bytes and from {self._slots} on expected; "
+                    f"{protocol.REMEDY}"
                 )
+            if self._larger is not None:
+                raise ProtocolError(f"the host sent LARGER_SLOTS twice; {protocol.REMEDY}")
             self._larger = LargerSlots(fd, first, slots, slot_bytes)
         finally:
             os.close(fd)
@@ -204,7 +209,7 @@ class Connection:
         lease = Lease(window, _on_last_view_died)
         lease.connection = self
         lease.grant = grant
-        lease.acked = lease.written = False
+        lease.acked, lease.written = False, None
         self.open[number] = lease
         return lease, window
 
@@ -243,10 +248,11 @@ class Connection:
         changes. None if that is impossible, because slots share pages."""
         window = lease()
         slot = lease.grant.slot
-        if slot < self._slots and self._slot_bytes % PAGE_BYTES:
+        if window is None or (slot < self._slots and self._slot_bytes % PAGE_BYTES):
             return None
-        lease.written = slot != DEDICATED
-        return None if window is None else window.mapping.writable_window(window)
+        if slot != DEDICATED:
+            lease.written = window.mapping, window.offset
+        return window.mapping.writable_window(window)
 
     def ack(self, lease: Lease) -> None:
         """Sends ACK, because the program has processed the batch. Sends RELEASE if no view is
@@ -293,13 +299,8 @@ class Connection:
         if self.open.pop(grant[1], None) is not None:
             if lease.written and not self._closed:
                 # The host may write the next batch there, which the private mapping has to show.
-                size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
-                larger = self._larger
-                offset = None if larger is None else larger.offset(grant.slot)
-                if larger is None or offset is None:
-                    self._ring.forget_writes(grant.slot * self._slot_bytes, size)
-                else:
-                    larger.mapping.forget_writes(offset, size)
+                mapping, offset = lease.written
+                mapping.forget_writes(offset, -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES)
             self._send(_pack(RELEASE, grant[1]))
 
     def _after_close(self, lease: Lease) -> None:
@@ -474,11 +475,16 @@ def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> No
 
 
 def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:
-    """The only descriptor of a message. Any more are closed."""
+    """The only descriptor of a message."""
     fds = array.array("i")
     for level, kind, data in passed:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    for fd in fds[1:]:
-        os.close(fd)
+    if len(fds) > 1:
+        for fd in fds:
+            os.close(fd)
+        raise ProtocolError(
+            f"the host sent a message with {len(fds)} descriptors, at most one expected; "
+            f"{protocol.REMEDY}"
+        )
     return fds[0] if fds else None

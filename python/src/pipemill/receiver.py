@@ -168,6 +168,11 @@ class Receiver:
                 f"the host's GRANT has {size} bytes, not {protocol.GRANT_MESSAGE.size}; "
                 f"{protocol.REMEDY}"
             )
+        elif kind == protocol.LARGER_SLOTS:
+            raise ProtocolError(
+                f"the host's LARGER_SLOTS has {size} bytes and {'no' if fd is None else 'a'} "
+                f"descriptor, not {protocol.LARGER_SLOTS_MESSAGE.size} and one; {protocol.REMEDY}"
+            )
         else:
             self._raise_unexpected(f"a message of type {kind} and {size} bytes")
         return None

@@ -7,8 +7,9 @@ use std::time::Instant;
 use pipemill_types::{MemoryBudget, OverBudget, TakenMemory};
 
 use super::config::WriteError;
-use super::ring::{Ring, interrupt};
+use super::ring::Ring;
 use super::table::Wanted;
+use super::writing::interrupt;
 use crate::memory::MemoryError;
 
 impl Ring {

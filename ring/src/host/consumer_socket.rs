@@ -39,10 +39,6 @@ pub(super) struct ConsumerSocket {
     pub(super) waits: ConsumerWaits,
     /// Whether the consumer makes Arrow's arrays, for which batches have views of strings.
     pub(super) wants_views: bool,
-    /// Whether it understands LARGER_SLOTS.
-    pub(super) understands_larger: bool,
-    /// Whether the larger slots were sent to it.
-    pub(super) knows_larger: bool,
     /// The oldest grant that was logged as stuck, and how many times.
     pub(super) reported: (u64, u64),
     socket: Arc<OwnedFd>,
@@ -67,8 +63,6 @@ impl ConsumerSocket {
             client,
             waits: ConsumerWaits::default(),
             wants_views: false,
-            understands_larger: false,
-            knows_larger: false,
             reported: (0, 0),
             socket,
             poller,

@@ -8,9 +8,10 @@ use std::time::Instant;
 use pipemill_types::{MemoryBudget, OverBudget};
 
 use super::config::{RingConfig, RingError, WriteError};
-use super::ring::{Ring, interrupt};
+use super::ring::Ring;
 use super::table::{SlotId, Wanted};
 use super::writer::Writer;
+use super::writing::interrupt;
 use crate::layout::HEADER_BYTES;
 use crate::memory::MemoryError;
 

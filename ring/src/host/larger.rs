@@ -13,11 +13,9 @@ use nix::errno::Errno;
 use pipemill_types::{HUGE_PAGE, MemoryBudget};
 
 use super::config::{RingConfig, RingError, WriteError};
-use super::consumer_socket::ConsumerSocket;
 use super::delivery::slots_of_ranks;
 use super::ring::Ring;
 use super::slot_memory::SlotMemory;
-use super::state::RingState;
 use super::table::{Table, Wanted};
 use super::writer::{Writer, check_size};
 use crate::layout::HEADER_BYTES;
@@ -211,7 +209,10 @@ impl Ring {
         let larger = &state.larger;
         let makes_some = self.larger_limit.most.load(Ordering::Relaxed) > 0;
         let begun = || state.table.slot_counts().dedicated + larger.learned.batches;
-        makes_some && larger.is_learning() && state.may_have_larger() && begun() >= LEARNED_FROM
+        makes_some
+            && larger.is_learning()
+            && state.table.may_make_larger()
+            && begun() >= LEARNED_FROM
     }
 
     /// Waits for a slot of the larger ones. If consumers hold all of them and one waits for a
@@ -239,7 +240,7 @@ impl Ring {
         if let Some(found) = state.larger.about(bytes) {
             return Some(found.clone());
         }
-        let slot = state.larger.wanted().filter(|_| state.may_have_larger())?;
+        let slot = state.larger.wanted().filter(|_| state.table.may_make_larger())?;
         // The larger slots take their place.
         let spares = state.dedicated.drop_spares();
         drop(state);
@@ -252,7 +253,7 @@ impl Ring {
     /// dedicated buffers until the channel restarts.
     fn make_larger(&self, slot_bytes: usize, most: u64) -> Option<Arc<SlotMemory>> {
         let mut state = self.lock();
-        if !state.may_have_larger() {
+        if !state.table.may_make_larger() {
             return None;
         }
         (state.larger.learned, state.larger.gave_up) = (Learned::default(), true);
@@ -298,12 +299,4 @@ fn create(
         errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
     })?;
     Ok((Arc::new(memory), Arc::new(fd)))
-}
-
-impl RingState {
-    /// Whether larger slots can be made now, in place of others that exist.
-    fn may_have_larger(&self) -> bool {
-        let may_learn = |one: &ConsumerSocket| one.understands_larger && !one.knows_larger;
-        self.table.larger_are_free() && self.sockets.iter().all(may_learn)
-    }
 }

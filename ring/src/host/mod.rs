@@ -27,12 +27,16 @@
 //!   them per second.
 //! - `missing_consumers`: for how long the writer waited while too few consumers were connected.
 //! - `observer`: the interface for observers of every batch of a ring, such as a trace.
+//! - `restarts`: a ring whose channel begins elsewhere, because a consumer asked for that, or
+//!   because what consumers asked for has failed.
 //! - `ring`: one channel's ring: its memory, and its state under a lock.
 //! - `sealed_batch`: a batch in memory of its own, which belongs to no ring.
 //! - `server`: the server of a process's rings: it binds the socket, and its thread communicates
 //!   with the consumers.
 //! - `server_loop`: the thread that communicates with the consumers of all rings: it accepts and
 //!   welcomes them, obeys their messages, and notices when they hang up.
+//! - `serving`: what a ring does for the server: it admits consumers, welcomes them, obeys their
+//!   messages, and forgets those that have hung up.
 //! - `slot_memory`: memory that is divided into slots of one size.
 //! - `state`: the state under a ring's lock: the slot table, the consumers' sockets and the
 //!   dedicated buffers.
@@ -50,6 +54,8 @@
 //! - `waits`: how long a consumer waited for each batch.
 //! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer where a
 //!   record needs more.
+//! - `writing`: what a ring does for those who write to it: they take memory, queue filled batches,
+//!   end epochs and the stream, and wait until all is delivered.
 
 mod budget;
 mod config;
@@ -63,10 +69,12 @@ mod larger;
 mod log_limit;
 mod missing_consumers;
 mod observer;
+mod restarts;
 mod ring;
 mod sealed_batch;
 mod server;
 mod server_loop;
+mod serving;
 mod slot_memory;
 mod state;
 mod status;
@@ -78,6 +86,7 @@ mod threads;
 mod views;
 mod waits;
 mod writer;
+mod writing;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use crate::memory::MemoryError;

@@ -113,6 +113,7 @@ impl RingState {
                     Effect::Done(number) => delivery.done(number),
                     Effect::Found { rank, number } => delivery.found(rank, number),
                     Effect::Freed(slot) => self.freed(slot, observer),
+                    Effect::LargerSlots { to } => self.announce_larger(to, now),
                     Effect::Grant { to, grant, slot, batch } => {
                         self.grant(to, grant, slot, batch, now, observer);
                     }
@@ -146,10 +147,7 @@ impl RingState {
             observer.on_event(BatchEvent::Granted { slot, batch: number, grant, pid });
         }
         let (slot, attached) = match (self.table.larger_at(slot), self.dedicated.fd(slot)) {
-            (Some(at), _) => {
-                self.announce_larger(to, now);
-                (self.slots + at, None)
-            }
+            (Some(at), _) => (self.slots + at, None),
             (None, None) => (slot, None),
             (None, Some(fd)) => (DEDICATED, Some(fd)),
         };
@@ -160,12 +158,8 @@ impl RingState {
         self.send_to(to, &protocol::grant(&grant), attached, now);
     }
 
-    /// Sends a consumer the larger slots, if it does not know them yet.
     fn announce_larger(&mut self, to: ConsumerId, now: Instant) {
-        let mut sockets = self.sockets.iter_mut();
-        let Some(socket) = sockets.find(|one| one.id == to && !one.knows_larger) else { return };
         if let Some((slots, fd)) = self.larger.announced(self.slots) {
-            socket.knows_larger = true;
             self.send_to(to, &protocol::larger_slots(&slots), Some(fd), now);
         }
     }

@@ -238,14 +238,29 @@ impl Reader {
         self.connection.send(&protocol::end_epoch(epoch));
     }
 
-    /// Maps larger slots, once. Batches of older ones stay readable.
+    /// Maps larger slots, once.
     fn map_larger(&mut self, slots: LargerSlots, fd: Option<OwnedFd>) -> Result<(), ReaderError> {
-        let broke = |what: String| self.connection.broke(what);
-        let fd = fd.ok_or_else(|| broke("LARGER_SLOTS without memory".into()))?;
-        let bytes = slots.slot_bytes.checked_mul(slots.slots.into());
-        let fits = slots.slot_bytes.is_multiple_of(64) && slots.first >= self.welcome.slots;
+        let broke = |what: String| self.connection.broke(format!("LARGER_SLOTS {what}"));
+        if let Some((known, _)) = &self.larger {
+            return Err(broke(format!("after {known:?}: expected it once")));
+        }
+        let LargerSlots { slot_bytes, first, slots: count } = slots;
+        let fd = fd.ok_or_else(|| broke("without a file descriptor: expected one".into()))?;
+        let ring = self.welcome.slots;
+        if first < ring || count == 0 || count > DEDICATED - first {
+            return Err(broke(format!(
+                "of {count} slots from number {first} on: expected one or more, with numbers from \
+                 {ring} to {}",
+                DEDICATED - 1
+            )));
+        }
+        let bytes = slot_bytes.checked_mul(count.into());
+        let fits = slot_bytes > 0 && slot_bytes.is_multiple_of(64);
         let Some(bytes) = bytes.filter(|_| fits) else {
-            return Err(broke(format!("impossible larger slots: {slots:?}")));
+            return Err(broke(format!(
+                "of {count} slots of {slot_bytes} bytes: expected a multiple of 64 that memory can \
+                 have"
+            )));
         };
         self.larger = Some((slots, Arc::new(ReadMemory::map(fd, bytes)?)));
         Ok(())

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
 };
 use pipemill_ring::layout::{DEDICATED, HEADER_BYTES, Header};
-use pipemill_ring::protocol::{self, Grant, Mode, PROTOCOL, Welcome};
+use pipemill_ring::protocol::{self, Grant, LargerSlots, Mode, PROTOCOL, Welcome};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -40,14 +40,24 @@ impl FakeHost {
 
     /// Sends these messages to one reader; returns the reader's result.
     fn answer(&self, messages: &[(Vec<u8>, Option<BorrowedFd<'_>>)]) -> Result<Batch, ReaderError> {
+        let with_list =
+            |(message, fd): &(Vec<u8>, Option<_>)| (message.clone(), Vec::from_iter(*fd));
+        self.answer_with(&messages.iter().map(with_list).collect::<Vec<_>>())
+    }
+
+    /// As `answer`, with any number of descriptors for each message.
+    fn answer_with(
+        &self,
+        messages: &[(Vec<u8>, Vec<BorrowedFd<'_>>)],
+    ) -> Result<Batch, ReaderError> {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read(&self.path));
             // SAFETY: the kernel has just made this descriptor; nobody else owns it.
             let host =
                 Raw(unsafe { OwnedFd::from_raw_fd(accept(self.listener.as_raw_fd()).unwrap()) });
-            for (message, fd) in messages {
-                let fd = fd.as_ref().map(|fd| fd.as_raw_fd());
-                host.send_with(message, fd.as_slice()).unwrap();
+            for (message, fds) in messages {
+                let fds: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+                host.send_with(message, &fds).unwrap();
             }
             drop(host);
             reader.join().expect("the reader must not panic")
@@ -217,6 +227,100 @@ fn an_impossible_welcome_is_a_protocol_error() {
         (protocol::grant(&GRANT).into(), None),
     ];
     assert!(broke(host.answer(&early)).contains("GRANT before SCHEMA"));
+}
+
+/// The larger slots that have the memory of `good_ring`.
+const LARGER: LargerSlots =
+    LargerSlots { slot_bytes: SLOT as u64, first: SLOTS as u32, slots: SLOTS as u32 };
+/// A grant of the good batch there.
+const IN_LARGER: Grant = Grant { slot: SLOTS as u32 + 1, ..GRANT };
+
+/// A reader's answer to these messages of LARGER_SLOTS and a grant after them.
+fn with_larger(
+    messages: &[(Vec<u8>, Vec<BorrowedFd<'_>>)],
+    grant: Grant,
+) -> Result<Batch, ReaderError> {
+    let ring = memory(&vec![0; SLOTS * SLOT], true);
+    let first = [
+        (protocol::welcome(&welcome()), vec![ring.as_fd()]),
+        (protocol::schema(&fields()), vec![]),
+    ];
+    let granted = [(protocol::grant(&grant).to_vec(), vec![])];
+    FakeHost::new().answer_with(&[&first, messages, &granted].concat())
+}
+
+#[test]
+fn larger_slots_that_can_not_be_are_a_protocol_error() {
+    let good = memory(&good_ring(), true);
+    let (open, short) = (memory(&good_ring(), false), memory(&good_ring()[1..], true));
+    let fd = |memory: &'static str| match memory {
+        "open" => vec![open.as_fd()],
+        "short" => vec![short.as_fd()],
+        "two" => vec![good.as_fd(), good.as_fd()],
+        "none" => vec![],
+        _ => vec![good.as_fd()],
+    };
+    let message = |slots: LargerSlots| protocol::larger_slots(&slots).to_vec();
+    let announced = [(message(LARGER), fd("good"))];
+    let batch = with_larger(&announced, IN_LARGER).unwrap();
+    assert_eq!((batch.object(), batch.field(2, 0)), ("name", Some(&[0; 10][..])));
+    let refused = |messages: &[(Vec<u8>, Vec<BorrowedFd<'_>>)], why: &str| {
+        let found = broke(with_larger(messages, IN_LARGER));
+        assert!(found.contains(why), "{found}, not: {why}");
+    };
+    let body = message(LARGER);
+    for (bytes, found) in
+        [(&body[..19], 15), (&[&body[..], &[0]].concat()[..], 17), (&body[..4], 0)]
+    {
+        let why = format!("LARGER_SLOTS with a body of {found} bytes: expected 16");
+        refused(&[(bytes.to_vec(), fd("good"))], &why);
+    }
+    let numbers = "expected one or more, with numbers from 2 to 4294967294";
+    let lies = [
+        (LARGER, "none", "LARGER_SLOTS without a file descriptor: expected one"),
+        (LARGER, "two", "a message with several file descriptors: expected at most one"),
+        (LARGER, "open", "not sealed against shrinking"),
+        (LARGER, "short", "8191 bytes long where 8192 were announced"),
+        (LargerSlots { slots: 3, ..LARGER }, "good", "8192 bytes long where 12288 were announced"),
+        (LargerSlots { first: 1, ..LARGER }, "good", numbers),
+        (LargerSlots { first: u32::MAX, ..LARGER }, "good", numbers),
+        (LargerSlots { first: DEDICATED - 1, ..LARGER }, "good", numbers),
+        (LargerSlots { slots: 0, ..LARGER }, "good", numbers),
+        (LargerSlots { slots: u32::MAX, ..LARGER }, "good", numbers),
+        (
+            LargerSlots { slot_bytes: 0, ..LARGER },
+            "good",
+            "2 slots of 0 bytes: expected a multiple",
+        ),
+        (LargerSlots { slot_bytes: 100, ..LARGER }, "good", "100 bytes: expected a multiple of 64"),
+        (LargerSlots { slot_bytes: 1 << 63, ..LARGER }, "good", "expected a multiple of 64 that"),
+    ];
+    for (slots, memory, why) in lies {
+        refused(&[(message(slots), fd(memory))], why);
+    }
+    let twice = "LARGER_SLOTS after LargerSlots { slot_bytes: 4096, first: 2, slots: 2 }: expected \
+                 it once";
+    refused(&[announced.clone(), announced.clone()].concat(), twice);
+    let after = LargerSlots { first: 4, ..LARGER };
+    refused(&[announced[0].clone(), (message(after), fd("good"))], twice);
+}
+
+#[test]
+fn an_impossible_grant_of_a_larger_slot_is_a_protocol_error() {
+    let good = memory(&good_ring(), true);
+    let announced = [(protocol::larger_slots(&LARGER).to_vec(), vec![good.as_fd()])];
+    let lies = [
+        Grant { slot: SLOTS as u32 * 2, ..IN_LARGER },
+        Grant { bytes: SLOT as u64 + 1, slot: SLOTS as u32, ..IN_LARGER },
+        Grant { bytes: u64::MAX, ..IN_LARGER },
+    ];
+    for grant in lies {
+        let why = broke(with_larger(&announced, grant));
+        let Grant { bytes, slot, .. } = grant;
+        assert!(why.contains(&format!("GRANT of {bytes} bytes in slot {slot} without")), "{why}");
+    }
+    let early = broke(with_larger(&[], IN_LARGER));
+    assert!(early.contains("in slot 3 without a dedicated buffer"), "{early}");
 }
 
 proptest! {

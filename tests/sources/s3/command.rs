@@ -31,7 +31,10 @@ fn cat_reads_objects_and_prefixes() {
     assert_eq!(cat("s3://bucket/data").with_code(0).text(), "records=400 bytes=1560\n");
     cat("s3://bucket/nothing")
         .with_code(66)
-        .says(&["object s3://bucket/nothing", "no key begins with this prefix"]);
+        .says(&["object s3://bucket/nothing", "the bucket `bucket` has no object `nothing`"]);
+    cat("s3://bucket/none/")
+        .with_code(66)
+        .says(&["object s3://bucket/none/", "no key begins with this prefix"]);
     cat("s3://other-bucket/a").with_code(66).says(&[
         "404 NoSuchBucket",
         "`other-bucket`",
@@ -40,6 +43,34 @@ fn cat_reads_objects_and_prefixes() {
     cat("s3:///a")
         .with_code(64)
         .says(&["is no address in S3: it has no bucket", "s3://bucket/key"]);
+}
+
+/// Each command says it in the same words.
+#[test]
+fn an_object_that_is_gone_does_not_exist() {
+    let (place, server) = bucket();
+    place.write(
+        "c.toml",
+        "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\n\
+         source = { s3 = \"s3://bucket/data/1.txt\" }\n",
+    );
+    let commands: [&[&str]; 3] = [
+        &["cat", "-d", "lines", "--output", "count", "s3://bucket/data/1.txt"],
+        &["config", "check", "c.toml", "--try"],
+        &["run", "-c", "c.toml"],
+    ];
+    let command = |args| finish(&mut signed(&place, &server, &server.endpoint(), args));
+    for args in &commands[..2] {
+        command(args).with_code(0);
+    }
+    server.delete("bucket", "data/1.txt");
+    for args in commands {
+        command(args).with_code(66).says(&[
+            "s3://bucket/data/1.txt",
+            "the bucket `bucket` has no object `data/1.txt`, and no key begins with that",
+            "`pipemill ls s3://bucket/data/` lists those near it",
+        ]);
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn an_error_of_feed_names_channel_epoch_and_object() {
     let ended = finish(&mut signed(&place, &server, &server.endpoint(), &args)).with_code(66);
     ended.says(&[
         "channel `train`, epoch 0, object s3://bucket/none",
-        "no key begins with this prefix",
+        "the bucket `bucket` has no object `none`",
     ]);
     assert!(place.names("in").is_empty());
 }

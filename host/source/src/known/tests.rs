@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Balance;
+use crate::{Balance, ListWithout, SkippedRecords};
 
 /// Objects whose blocks have these numbers of records, each of a byte.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl KnownObjects for Fake {
     }
 
     fn size(&self, number: u64) -> u64 {
-        self.0[number as usize].iter().sum()
+        self.0.get(number as usize).map_or(0, |blocks| blocks.iter().sum())
     }
 
     fn blocks(&self, number: u64, _: u64) -> Vec<Block> {
@@ -52,7 +52,7 @@ impl KnownObjects for Fake {
     }
 
     fn records(&self, number: u64) -> Option<u64> {
-        Some(self.size(number))
+        (number < self.count()).then(|| self.size(number))
     }
 
     fn first_record(&self, number: u64) -> u64 {
@@ -88,6 +88,33 @@ fn records(items: &[Item]) -> Vec<(u64, u64)> {
 }
 
 proptest! {
+    /// With and without records that are skipped.
+    #[test]
+    fn an_object_is_found_by_the_number_of_its_record(
+        objects in prop::collection::vec(prop::collection::vec(0..4_u64, 0..4), 0..8),
+        skipped in prop::collection::vec((0..60_u64, 0..9_u64), 0..4),
+    ) {
+        let list = Fake::list(objects.clone());
+        let of_object = |object: u64| (0..list.0.records(object).unwrap_or(0)).map(move |_| object);
+        let all: Vec<_> = (0..list.0.count()).flat_map(of_object).collect();
+        let ranges = skipped.into_iter().map(|(from, many)| from..from + many);
+        let skipped = SkippedRecords::new(ranges.collect());
+        for skipped in [SkippedRecords::default(), skipped] {
+            let kept = (0..).zip(&all).filter(|(record, _)| !skipped.contains(*record));
+            let kept: Vec<_> = kept.map(|(_, object)| *object).collect();
+            let some = ListWithout::new(list.clone(), skipped);
+            for (record, object) in (0..).zip(&kept) {
+                let first = kept.partition_point(|before| before < object) as u64;
+                prop_assert_eq!(some.object_with(record), Some((*object, record - first)));
+            }
+            let end = kept.len() as u64;
+            for record in [end, end + 1, u64::MAX] {
+                prop_assert_eq!(some.object_with(record), None);
+            }
+        }
+        prop_assert_eq!(list.0.object_with(all.len() as u64), None);
+    }
+
     #[test]
     fn parts_of_blocks_are_ranges_of_their_order(
         objects in prop::collection::vec(prop::collection::vec(0..20_u64, 0..5), 0..8),

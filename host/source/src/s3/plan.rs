@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
-use pipemill_types::{Printable, split_companions, with_companions};
+use pipemill_types::{Printable, printable, split_companions, with_companions};
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
@@ -34,6 +34,10 @@ use crate::{
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
 const MAX_LISTED_AHEAD: usize = 2_000;
+/// The message about a prefix without an object, and the remedies.
+const NO_KEY: &str = "no key begins with this prefix";
+const CHECK_PREFIX: &str = "check the bucket's name and the prefix";
+const MAY_BE_EMPTY: &str = "; where it may be empty, set `allow_empty`";
 /// Smallest number of objects that may wait for their HEAD requests.
 const MIN_HEADS_AHEAD: usize = 32;
 
@@ -290,7 +294,7 @@ impl Planner {
                 None => list_prefix(&self.s3, address, is_last, entries).await?,
             };
             if count == 0 && !self.settings.allow_empty {
-                return Err(ListError::Failed(no_objects(address, entries)));
+                return Err(ListError::Failed(self.no_objects(address, entries)));
             }
         }
         Ok(())
@@ -317,16 +321,31 @@ impl Planner {
             Err(error) => Err(ListError::Failed(error)),
         }
     }
-}
 
-/// The error for a prefix without an object.
-fn no_objects(address: &Address, entries: &EntryList) -> SourceError {
-    let error = SourceError::no_objects(address.to_string(), "no key begins with this prefix");
-    let remedy = entries.left_out().describe().unwrap_or_else(|| {
-        "check the bucket's name and the prefix; where it may be empty, set `allow_empty`"
-            .to_owned()
-    });
-    SourceError { remedy, ..error }
+    /// The error for an address without an object. Unless it can only be a prefix, it may have been
+    /// meant as the key of one object.
+    fn no_objects(&self, address: &Address, entries: &EntryList) -> SourceError {
+        let root = address.root();
+        let left_out = entries.left_out().describe();
+        let is_prefix = root == address.key || self.settings.reading.inventory.is_some();
+        let (message, remedy) = match left_out {
+            Some(remedy) => (NO_KEY.to_owned(), remedy),
+            None if is_prefix => (NO_KEY.to_owned(), format!("{CHECK_PREFIX}{MAY_BE_EMPTY}")),
+            None => {
+                let (bucket, key) = (printable(&address.bucket), printable(&address.key));
+                let near = address.with_key(root);
+                (
+                    format!(
+                        "the bucket `{bucket}` has no object `{key}`, and no key begins with that"
+                    ),
+                    format!(
+                        "check the key: `pipemill ls {near}` lists those near it{MAY_BE_EMPTY}"
+                    ),
+                )
+            }
+        };
+        SourceError { remedy, ..SourceError::no_objects(address.to_string(), &message) }
+    }
 }
 
 /// Seek points of an index.

@@ -24,6 +24,10 @@ pub(in crate::host) struct Consumer {
     pub(in crate::host) rank: u32,
     /// Its grants in the order of their numbers.
     pub(in crate::host) grants: Vec<HeldGrant>,
+    /// Whether it understands LARGER_SLOTS.
+    pub(super) understands_larger: bool,
+    /// Whether it was told of the larger slots.
+    pub(super) knows_larger: bool,
     /// Batches that are assigned to it and wait for credit; not used in `Share`.
     pub(super) assigned: VecDeque<SlotId>,
     /// Whether its socket is full.
@@ -37,12 +41,14 @@ pub(in crate::host) struct Consumer {
 }
 
 impl Consumer {
-    pub(super) fn new(id: ConsumerId, credits: u32, rank: u32) -> Consumer {
+    pub(super) fn new(id: ConsumerId, credits: u32, rank: u32, larger: bool) -> Consumer {
         Consumer {
             id,
             credits,
             rank,
             grants: Vec::new(),
+            understands_larger: larger,
+            knows_larger: false,
             assigned: VecDeque::new(),
             blocked: false,
             skipped: None,

@@ -166,7 +166,11 @@ impl Table {
             self.forget_missed_end();
         }
         (self.has_granted, self.granted_epoch) = (true, Some(batch.epoch));
+        let is_larger = self.larger_at(slot).is_some();
         let consumer = &mut self.consumers[at];
+        if is_larger && !std::mem::replace(&mut consumer.knows_larger, true) {
+            self.effects.push(Effect::LargerSlots { to: consumer.id });
+        }
         consumer.last_grant = self.next_grant;
         consumer.begin_in(batch.epoch);
         let held = HeldGrant { grant, slot, batch: batch.number, since: now, acked: false };

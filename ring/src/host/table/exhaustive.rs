@@ -1,5 +1,6 @@
 //! Tests every sequence of up to eight commands over up to three consumers, and of up to six after
-//! three have connected, on the table and its model. `tests` draws longer ones at random.
+//! three have connected, on the table and its model. Larger slots have sequences of their own, of
+//! the commands that concern them. `tests` draws longer ones at random.
 //!
 //! A breadth-first search: a state that was reached before, by another sequence, is not followed
 //! again. States are compared by a hash of 64 bits of table and model.
@@ -35,6 +36,22 @@ fn commands(run: &Run) -> Vec<Command> {
     all
 }
 
+/// The commands that concern larger slots, as `commands`: they are made, filled, announced and
+/// granted, also together with a slot, and consumers leave, depart and come again.
+fn commands_with_larger(run: &Run) -> Vec<Command> {
+    use Command::*;
+    let mut all = vec![TakeLarger, MakeLarger(1), MakeLarger(2), TakeSlot, PutBack, Push(1)];
+    if run.model.consumers.len() < 2 {
+        all.extend([Connect(1), Connect(2), ConnectOlder(1)]);
+    }
+    for (at, consumer) in run.model.consumers.values().enumerate() {
+        all.extend([Disconnect(at), Depart(at), Skip(at, 0)]);
+        all.extend((0..consumer.grants.len()).map(|grant| Release(at, grant)));
+    }
+    all.extend((0..run.model.departed.len()).map(Gone));
+    all
+}
+
 /// Prints the commands that led to a panic.
 struct Trail<'a>(&'a [Command], Command);
 
@@ -52,9 +69,18 @@ fn hash(run: &Run) -> u64 {
     hasher.finish()
 }
 
-/// Follows `first` and then every sequence of up to `depth` commands. Returns the number of states.
-/// From states after fewer commands, the stream is also ended normally.
 fn explore(mode: Mode, first: &[Command], depth: usize) -> usize {
+    explore_with(commands, mode, first, depth)
+}
+
+/// Follows `first` and then every sequence of up to `depth` of the commands. Returns the number of
+/// states. From states after fewer commands, the stream is also ended normally.
+fn explore_with(
+    commands: fn(&Run) -> Vec<Command>,
+    mode: Mode,
+    first: &[Command],
+    depth: usize,
+) -> usize {
     let mut start = Run::new(mode, if mode == Mode::Rank { 2 } else { 1 });
     first.iter().for_each(|command| start.step(*command));
     let mut known = HashSet::from([hash(&start)]);
@@ -110,4 +136,22 @@ fn rank_from_the_start() {
 #[test]
 fn rank_with_both_ranks() {
     assert!(explore(Mode::Rank, &CONNECTED[..2], 6) > 5_000);
+}
+
+#[test]
+fn larger_slots_with_share() {
+    let found = explore_with(commands_with_larger, Mode::Share, &CONNECTED[..1], 9);
+    assert!(found > 100_000, "{found}");
+}
+
+#[test]
+fn larger_slots_with_broadcast() {
+    let found = explore_with(commands_with_larger, Mode::Broadcast, &CONNECTED[..1], 8);
+    assert!(found > 100_000, "{found}");
+}
+
+#[test]
+fn larger_slots_with_rank() {
+    let found = explore_with(commands_with_larger, Mode::Rank, &CONNECTED[..2], 8);
+    assert!(found > 100_000, "{found}");
 }

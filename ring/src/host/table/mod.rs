@@ -219,14 +219,17 @@ impl Table {
         slot.checked_sub(self.slot_count + self.dedicated_count)
     }
 
-    /// Whether no larger slot is in use.
-    pub(super) fn larger_are_free(&self) -> bool {
-        self.free_larger.len() == self.larger_count() as usize
+    /// Whether larger slots can be made now, in place of others that exist: none of these is in
+    /// use, no consumer knows them, and all will understand the new ones.
+    pub(super) fn may_make_larger(&self) -> bool {
+        let may_learn = |one: &Consumer| one.understands_larger && !one.knows_larger;
+        let are_free = self.free_larger.len() == self.larger_count() as usize;
+        are_free && self.consumers.iter().all(may_learn)
     }
 
-    /// Makes this the number of larger slots. None of them is in use.
+    /// Makes this the number of larger slots, if they [may be made](Self::may_make_larger).
     pub(super) fn set_larger(&mut self, count: u32) {
-        debug_assert!(self.larger_are_free(), "a larger slot is in use");
+        debug_assert!(self.may_make_larger(), "larger slots are in use");
         let first = self.slot_count + self.dedicated_count;
         self.slots.resize(first as usize, SlotState::Free);
         self.slots.resize((first + count) as usize, SlotState::Free);
@@ -278,9 +281,17 @@ impl Table {
     // ---- the consumers' commands
 
     /// `rank` is the consumer's rank in mode `Rank`, which no other consumer has now; 0 in other
-    /// modes.
-    pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
-        let mut consumer = Consumer::new(id, credits, rank);
+    /// modes. `larger`: it understands LARGER_SLOTS; as long as there are larger slots, every
+    /// consumer does.
+    pub(super) fn connect(
+        &mut self,
+        id: ConsumerId,
+        credits: u32,
+        rank: u32,
+        larger: bool,
+        now: Instant,
+    ) {
+        let mut consumer = Consumer::new(id, credits, rank, larger);
         if let Some(missed) = self.missed_end(rank) {
             consumer.begin_in(missed.epoch);
             self.effects.push(Effect::End { to: id, end: End::Epoch(missed) });

@@ -2,11 +2,14 @@
 //! of its batches. It checks each effect of the table. `run` executes the same commands on both.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeBounds;
 
 use super::*;
 
 pub(super) const SLOTS: u32 = 5;
 pub(super) const DEDICATED: u32 = 2;
+/// The first larger slot.
+pub(super) const FIRST_LARGER: SlotId = SLOTS + DEDICATED;
 
 /// An item that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +25,8 @@ pub(super) struct ModelConsumer {
     pub(super) credits: u32,
     pub(super) rank: u32,
     pub(super) blocked: bool,
+    /// Whether it understands larger slots, and whether it was told of them.
+    pub(super) larger: (bool, bool),
     pub(super) skipped: Option<u32>,
     /// The epoch of the first batch or end that was sent to it, and whether a batch was granted to
     /// it.
@@ -51,6 +56,8 @@ pub(super) struct Model {
     /// Each batch that is in memory, and its slot.
     pub(super) batches: BTreeMap<u64, (SlotId, Batch)>,
     pub(super) filling: Vec<SlotId>,
+    /// Number of larger slots.
+    pub(super) larger: u32,
     pub(super) consumers: BTreeMap<ConsumerId, ModelConsumer>,
     /// The slots of consumers that have departed and not hung up.
     pub(super) departed: BTreeMap<ConsumerId, Vec<SlotId>>,
@@ -88,6 +95,7 @@ impl Model {
             queue: VecDeque::new(),
             batches: BTreeMap::new(),
             filling: Vec::new(),
+            larger: 0,
             consumers: BTreeMap::new(),
             departed: BTreeMap::new(),
             acked: BTreeSet::new(),
@@ -145,6 +153,7 @@ impl Model {
 
     pub(super) fn effect(&mut self, effect: Effect) {
         match effect {
+            Effect::LargerSlots { to } => self.announced(to),
             Effect::Grant { to, grant, slot, batch } => self.granted(to, grant, slot, batch),
             Effect::End { to, end } => self.end_sent(to, end),
             Effect::Freed(slot) => self.freed(slot),
@@ -176,6 +185,40 @@ impl Model {
                 *count = (count.0 - 1, count.1 - u64::from(batch.records));
             }
         }
+    }
+
+    /// Larger slots are announced once, to who can read them. Those of before are unknown to all.
+    fn announced(&mut self, to: ConsumerId) {
+        let consumer = self.consumers.get_mut(&to).expect("a consumer that is connected");
+        assert_eq!(consumer.larger, (true, false), "it can't read them, or knows them");
+        consumer.larger.1 = true;
+        assert!(self.larger > 0, "there are none");
+    }
+
+    /// Number of these slots that hold a batch, are being filled, or may still be read.
+    pub(super) fn in_use(&self, slots: impl RangeBounds<SlotId>) -> u32 {
+        let held = self.departed.values().flatten().chain(&self.filling);
+        let full = self.batches.values().map(|(slot, _)| slot);
+        let all: BTreeSet<_> = held.chain(full).filter(|slot| slots.contains(slot)).collect();
+        all.len() as u32
+    }
+
+    /// Whether the larger slots may be replaced: nobody uses or knows them, or can't read others.
+    pub(super) fn may_make_larger(&self) -> bool {
+        let is_ready = |one: &ModelConsumer| one.larger == (true, false);
+        self.in_use(FIRST_LARGER..) == 0 && self.consumers.values().all(is_ready)
+    }
+
+    /// Whether a consumer has credit, and nothing waits for consumers that are not there, or for an
+    /// end.
+    pub(super) fn has_demand(&self) -> bool {
+        let has_rank = |rank| self.consumers.values().any(|consumer| consumer.rank == rank);
+        let waits_for_credit = |item: &Item| match item {
+            Item::Batch(number) => self.mode == Mode::Rank && has_rank(self.rank_of(*number)),
+            Item::EpochEnd(_) | Item::Finish(_) => false,
+        };
+        let can_take = self.consumers.values().any(ModelConsumer::can_take);
+        self.started && can_take && self.queue.iter().all(waits_for_credit)
     }
 
     fn granted(&mut self, to: ConsumerId, grant: u64, slot: SlotId, batch: Batch) {
@@ -211,6 +254,7 @@ impl Model {
             }
         }
         let consumer = self.consumers.get_mut(&to).expect("a consumer that is connected");
+        assert!(slot < FIRST_LARGER || consumer.larger.1, "a larger slot that it does not know");
         assert!(consumer.can_take(), "beyond its credits or into a full socket");
         assert_eq!(consumer.assigned.pop_front(), Some(number), "out of order");
         consumer.grants.push((grant, number, false));
@@ -332,10 +376,15 @@ impl Model {
         let used = self.filling.len() + self.batches.len();
         let counts = table.slot_counts();
         let slots = counts.free + counts.filling + counts.ready + counts.granted;
-        assert_eq!(slots, SLOTS, "a slot is lost");
+        let all = SLOTS + self.larger;
+        assert_eq!(slots, all, "a slot is lost");
         let free_dedicated = DEDICATED - counts.dedicated;
-        assert_eq!((counts.free + free_dedicated) as usize, (SLOTS + DEDICATED) as usize - used);
-        assert_eq!(counts.free as usize, table.free_slots.len());
+        assert_eq!((counts.free + free_dedicated) as usize, (all + DEDICATED) as usize - used);
+        assert_eq!(counts.free as usize, table.free_slots.len() + table.free_larger.len());
+        let free_larger = self.larger - self.in_use(FIRST_LARGER..);
+        assert_eq!(table.free_larger.len(), free_larger as usize, "a larger slot is lost");
+        assert_eq!(table.may_make_larger(), self.may_make_larger());
+        assert_eq!(table.has_demand(), self.has_demand());
         assert_eq!(free_dedicated as usize, table.free_dedicated.len());
         let requested = self.skipped.filter(|epoch| *epoch >= self.writing);
         assert_eq!(table.epoch_end_requested(), requested);

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::model::{DEDICATED, Item, Model, ModelConsumer, SLOTS};
+use super::model::{DEDICATED, FIRST_LARGER, Item, Model, ModelConsumer, SLOTS};
 use super::*;
 
 /// The actions of a writer, a server and consumers. Indexes wrap around at the number of existing
@@ -13,11 +13,17 @@ use super::*;
 pub(super) enum Command {
     TakeSlot,
     TakeDedicated,
+    /// Takes a larger slot, or a dedicated buffer where a consumer waits and none is free.
+    TakeLarger,
+    /// Makes this number of larger slots, where a ring may.
+    MakeLarger(u32),
     PutBack,
     Push(u32),
     EndEpoch(bool),
     Finish(bool),
     Connect(u32),
+    /// A consumer that does not understand larger slots connects.
+    ConnectOlder(u32),
     Disconnect(usize),
     Ack(usize, usize),
     Release(usize, usize),
@@ -76,8 +82,15 @@ impl Run {
             }
             Command::TakeDedicated => {
                 let slot = self.table.take(Wanted::Dedicated);
-                assert!(slot.is_none_or(|slot| slot >= SLOTS));
+                assert!(slot.is_none_or(|slot| (SLOTS..FIRST_LARGER).contains(&slot)));
                 self.model.filling.extend(slot);
+            }
+            Command::TakeLarger => self.take_larger(),
+            Command::MakeLarger(count) => {
+                if self.model.may_make_larger() {
+                    self.model.larger = count;
+                    self.table.set_larger(count);
+                }
             }
             Command::PutBack => {
                 if let Some(slot) = self.model.filling.last() {
@@ -87,7 +100,12 @@ impl Run {
             Command::Push(records) => self.push(records),
             Command::EndEpoch(early) => self.end_epoch(early),
             Command::Finish(error) => self.finish(if error { End::Error } else { End::Stream }),
-            Command::Connect(credits) => self.connect(credits),
+            Command::Connect(credits) => self.connect(credits, true),
+            // A ring that has larger slots refuses it.
+            Command::ConnectOlder(credits) if self.model.larger == 0 => {
+                self.connect(credits, false)
+            }
+            Command::ConnectOlder(_) => {}
             Command::Disconnect(at) => self.disconnect(at),
             Command::Ack(at, grant) => self.answer(at, grant, false),
             Command::Release(at, grant) => self.answer(at, grant, true),
@@ -125,6 +143,23 @@ impl Run {
             self.model.effect(effect);
         }
         self.model.drop_unwanted_ends();
+    }
+
+    fn take_larger(&mut self) {
+        let (model, dedicated) = (&self.model, SLOTS..FIRST_LARGER);
+        let is_free = model.in_use(FIRST_LARGER..) < model.larger;
+        // There may be as many buffers and larger slots together as there may be buffers.
+        let in_buffers = model.in_use(dedicated.clone());
+        let may_be_dedicated = model.has_demand() && in_buffers + model.larger < DEDICATED;
+        let slot = self.table.take(Wanted::LargerOrDedicated);
+        match slot {
+            Some(slot) if is_free => {
+                assert!((FIRST_LARGER..FIRST_LARGER + model.larger).contains(&slot));
+            }
+            Some(slot) => assert!(may_be_dedicated && dedicated.contains(&slot)),
+            None => assert!(!is_free && !may_be_dedicated),
+        }
+        self.model.filling.extend(slot);
     }
 
     /// This happens only where a ring would allow it: nobody holds a batch.
@@ -223,7 +258,7 @@ impl Run {
         }
     }
 
-    fn connect(&mut self, credits: u32) {
+    fn connect(&mut self, credits: u32, understands_larger: bool) {
         let mut rank = 0;
         if self.model.mode == Mode::Rank {
             let is_free =
@@ -233,10 +268,11 @@ impl Run {
         }
         let id = self.next_consumer;
         self.next_consumer += 1;
-        let consumer = ModelConsumer { credits, rank, ..ModelConsumer::default() };
+        let larger = (understands_larger, false);
+        let consumer = ModelConsumer { credits, rank, larger, ..ModelConsumer::default() };
         self.model.consumers.insert(id, consumer);
         self.model.started |= self.model.consumers.len() >= self.model.min_consumers;
-        self.table.connect(id, credits, rank, self.now);
+        self.table.connect(id, credits, rank, understands_larger, self.now);
         if let Some(end) = self.model.finished {
             let mut effects = Vec::new();
             self.table.swap_effects(&mut effects);
@@ -374,7 +410,7 @@ impl Run {
         assert!(self.table.drained());
         assert!(self.model.batches.is_empty(), "a batch is left: {:?}", self.model);
         assert!(self.model.finished.is_some());
-        let all_free = SlotCounts { free: SLOTS, ..SlotCounts::default() };
+        let all_free = SlotCounts { free: SLOTS + self.model.larger, ..SlotCounts::default() };
         assert_eq!(self.table.slot_counts(), all_free);
         let delivered: u64 = self.model.counts.values().map(|count| count.0).sum();
         assert_eq!(self.model.acked.len() as u64, delivered);
@@ -388,7 +424,7 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
     bytes.as_chunks().0.iter().map(|[command, first, second]| {
         let (at, grant) = (usize::from(*first), usize::from(*second));
         let (number, flag) = (u32::from(*first), second & 1 == 1);
-        match command % 19 {
+        match command % 22 {
             0 => TakeSlot,
             1 => TakeDedicated,
             2 => PutBack,
@@ -407,6 +443,9 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
             15 => Leave(at),
             16 => Depart(at),
             17 => Gone(at),
+            18 => TakeLarger,
+            19 => MakeLarger(1 + number % 3),
+            20 => ConnectOlder(1 + number % 3),
             _ => Block(at, flag),
         }
     })

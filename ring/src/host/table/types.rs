@@ -66,6 +66,8 @@ pub(in crate::host) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) enum Effect {
+    /// Send LARGER_SLOTS: the next grant to this consumer is its first one of a larger slot.
+    LargerSlots { to: ConsumerId },
     /// Send a GRANT.
     Grant { to: ConsumerId, grant: u64, slot: SlotId, batch: Batch },
     /// Send an EPOCH_END, STREAM_END or ERROR.

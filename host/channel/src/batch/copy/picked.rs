@@ -1,5 +1,9 @@
 //! Makes a batch of records that were picked from others: the layout of their values, and the copy.
 
+use std::ops::Range;
+
+use pipemill_types::Column;
+
 use crate::batch::ALIGN;
 use crate::batch::{Batch, push_copy};
 
@@ -33,16 +37,31 @@ pub trait PickedRecords {
         (row_sizes.iter().enumerate().map(of_field).collect(), end)
     }
 
+    /// Copies the values of a field of these records, one after the other, to `memory` from `to`
+    /// on, and adds their places in the memory to `column`. Returns whether a record does not have
+    /// the field.
+    fn copy_field(
+        &self,
+        field: usize,
+        records: Range<usize>,
+        column: &mut Column,
+        (memory, mut to): (&mut [u8], usize),
+    ) -> bool {
+        let mut is_absent = false;
+        for at in records {
+            let value = self.value(at, field);
+            is_absent |= value.is_none();
+            push_copy(column, memory, &mut to, value);
+        }
+        is_absent
+    }
+
     /// Copies the records to an empty batch, field by field: the copies of one field don't wait for
     /// each other. `starts` has the offset in `memory` at which the values of each field begin.
     fn copy_to(&self, batch: &mut Batch, memory: &mut [u8], starts: &[usize]) {
         for ((field, column), start) in batch.columns.iter_mut().enumerate().zip(starts) {
-            let mut to = *start;
-            for at in 0..self.count() {
-                let value = self.value(at, field);
-                batch.absent |= value.is_none();
-                push_copy(column, memory, &mut to, value);
-            }
+            let all = 0..self.count();
+            batch.absent |= self.copy_field(field, all, column, (&mut *memory, *start));
         }
         // Either all records have a start, or none has.
         if self.count() > 0 && self.start_of(0).is_some() {
