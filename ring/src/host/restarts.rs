@@ -29,9 +29,9 @@ impl Ring {
     }
 
     /// If `is_at_fault` returns true for the table: ends all consumers with an error, waits until
-    /// none is connected, and [restarts](Delivery::restart_as_configured) the channel. Returns
-    /// false if it returns false, or the ring was stopped. If a consumer has made the channel
-    /// restart meanwhile, it restarts there.
+    /// none is connected, and [restarts](super::Delivery::restart_as_configured) the channel.
+    /// Returns false if it returns false, or the ring was stopped. If a consumer has made the
+    /// channel restart meanwhile, it restarts there.
     pub fn end_consumers(
         &self,
         report: &ErrorReport,
