@@ -114,8 +114,8 @@ impl ReadWindow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a request for this number of bytes may start. An epoch that is skipped has a task
-    /// that waits here, or that reserves, while the task of the next epoch does.
+    /// Waits until a request for this number of bytes may start. The task of a skipped epoch may
+    /// wait here, or reserve, while the task of the next epoch does.
     pub(super) async fn reserve(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
         let _turn = self.turn.lock().await;
         loop {
