@@ -385,11 +385,14 @@ impl File {
         self.group += 1;
         self.readers.clear();
         let lost = format!("{why}; the last {left} rows of the group can't be decoded");
-        // Groups that do not lie in their order share their bytes.
-        if next <= at {
-            DecodeError::fatal(at, lost)
-        } else {
-            DecodeError::skippable(at, lost, next as u64)
+        if next > at {
+            return DecodeError::skippable(at, lost, next as u64);
         }
+        let after: i64 =
+            self.directory.footer.groups[self.group..].iter().map(|one| one.rows).sum();
+        DecodeError::fatal(
+            at,
+            format!("{lost}, nor the {after} rows after it: the groups do not lie in their order"),
+        )
     }
 }
