@@ -54,6 +54,10 @@ pipemill_plugin::export!(Parquet);
 /// Bytes of values that a call emits before it returns: those of one block, or of more if the groups
 /// are small.
 const CALL_BYTES: usize = 1 << 20;
+/// The end of the message about an error in a file that is decoded as a whole and whose row groups
+/// do not lie in their order. The groups after the damaged one are lost, too, but not if each is
+/// decoded as a part.
+pub const OUT_OF_ORDER: &str = "rows after it: the groups do not lie in their order";
 
 /// The decoder of a stream.
 #[derive(Debug)]
@@ -388,11 +392,8 @@ impl File {
         if next > at {
             return DecodeError::skippable(at, lost, next as u64);
         }
-        let after: i64 =
-            self.directory.footer.groups[self.group..].iter().map(|one| one.rows).sum();
-        DecodeError::fatal(
-            at,
-            format!("{lost}, nor the {after} rows after it: the groups do not lie in their order"),
-        )
+        let after = self.directory.footer.groups[self.group..].iter();
+        let after = after.fold(0i64, |rows, group| rows.saturating_add(group.rows));
+        DecodeError::fatal(at, format!("{lost}, nor the {after} {OUT_OF_ORDER}"))
     }
 }

@@ -1,6 +1,6 @@
 //! The parts of a plan have the rows of the whole file; each can be decoded alone, in any pieces.
 
-use pipemill_parquet::Parquet;
+use pipemill_parquet::{OUT_OF_ORDER, Parquet};
 use pipemill_plugin::testing::{self, Outcome, Setup, assert_restarts, decode_split, decode_whole};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -102,10 +102,6 @@ proptest! {
         }
     }
 }
-
-/// The end of the message of a whole file about groups after the damaged one. Parts don't share
-/// bytes, so they go on there.
-const OUT_OF_ORDER: &str = "rows after it: the groups do not lie in their order";
 
 /// What the parts of a file give, and the whole of it. `None` if it has no plan.
 fn in_parts_and_whole(file: &[u8], skips: bool) -> Option<(Outcome, Outcome)> {
