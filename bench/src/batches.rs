@@ -43,7 +43,7 @@ const CASES: [Case; 3] = [
         batch: 512,
         bar: 1.0,
     },
-    // As pictures: a batch has 38 MB.
+    // Of the size of pictures: a batch takes 39 MB.
     Case {
         name: "tfrecord 150 KiB",
         format: Format::TfRecord,

@@ -192,9 +192,9 @@ impl ChannelCache {
         read_ahead(&file, pages, block_length(&object, number));
         // If the time can't be set, the block may be removed earlier.
         let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
-        let (facts, permit) = (header.facts.clone(), self.cache.open_blocks.clone());
-        let block = permit.try_acquire_owned().ok();
-        let block = block.map(|permit| OpenBlock { file, header, _permit: Some(permit) });
+        let facts = header.facts.clone();
+        let permit = self.cache.open_blocks.clone().try_acquire_owned().ok();
+        let block = permit.map(|permit| OpenBlock { file, header, _permit: Some(permit) });
         Some((CachedBytes::new(self.clone(), object, range.start..end, block), facts))
     }
 

@@ -34,12 +34,11 @@ use crate::{
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
 const MAX_LISTED_AHEAD: usize = 2_000;
-/// The message about a prefix without an object, and the remedies.
-const NO_KEY: &str = "no key begins with this prefix";
-const CHECK_PREFIX: &str = "check the bucket's name and the prefix";
-const MAY_BE_EMPTY: &str = "; where it may be empty, set `allow_empty`";
 /// Smallest number of objects that may wait for their HEAD requests.
 const MIN_HEADS_AHEAD: usize = 32;
+/// The message about a prefix without an object, and the end of its remedies.
+const NO_KEY: &str = "no key begins with this prefix";
+const MAY_BE_EMPTY: &str = "; where it may be empty, set `allow_empty`";
 
 /// An object with all that must be known before it is fetched.
 pub(super) struct PlannedObject {
@@ -330,7 +329,9 @@ impl Planner {
         let is_prefix = root == address.key || self.settings.reading.inventory.is_some();
         let (message, remedy) = match left_out {
             Some(remedy) => (NO_KEY.to_owned(), remedy),
-            None if is_prefix => (NO_KEY.to_owned(), format!("{CHECK_PREFIX}{MAY_BE_EMPTY}")),
+            None if is_prefix => {
+                (NO_KEY.to_owned(), format!("check the bucket's name and the prefix{MAY_BE_EMPTY}"))
+            }
             None => {
                 let (bucket, key) = (printable(&address.bucket), printable(&address.key));
                 let near = address.with_key(root);
