@@ -187,8 +187,8 @@ impl Model {
         }
     }
 
-    /// A consumer is told of larger slots at most once, and only if it can read them. So none of the
-    /// consumers knows larger slots that were replaced.
+    /// A consumer is told of larger slots at most once, and only if it can read them. So no
+    /// consumer knows larger slots that were replaced.
     fn announced(&mut self, to: ConsumerId) {
         let consumer = self.consumers.get_mut(&to).expect("a consumer that is connected");
         assert_eq!(consumer.larger, (true, false), "it can't read them, or knows them");
