@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
@@ -57,7 +58,11 @@ impl FakeHost {
                 Raw(unsafe { OwnedFd::from_raw_fd(accept(self.listener.as_raw_fd()).unwrap()) });
             for (message, fds) in messages {
                 let fds: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
-                host.send_with(message, &fds).unwrap();
+                match host.send_with(message, &fds) {
+                    // The reader has refused a message before this one and hung up.
+                    Err(Errno::EPIPE | Errno::ECONNRESET) => break,
+                    sent => sent.unwrap(),
+                }
             }
             drop(host);
             reader.join().expect("the reader must not panic")
