@@ -10,7 +10,6 @@ use pipemill_decode::{Builtin, Builtins};
 use pipemill_delivery::state_bytes;
 use pipemill_planned::{KEPT_PLAN_BYTES, MAX_PLAN_BYTES, MAX_READ_BYTES};
 use pipemill_ring::host::{Remedies, ServerConfig};
-use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
 use pipemill_source::{Pattern, SMALL_OBJECT, s3};
 use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
@@ -365,9 +364,8 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
         .flat_map(Channel::decoded)
         .any(reads_s3)
         .then(|| config.s3_budget.unwrap_or_else(|| s3::budget_within(machine.memory)));
-    // Each request of a channel with a cache may hold a block that it stores.
     let cached = |channel: &Channel| match &channel.source {
-        Source::S3(s3) if s3.cache.is_some() => s3.concurrency as u64 * CACHE_BYTES_OF_REQUEST,
+        Source::S3(s3) => s3.cache_memory(),
         _ => 0,
     };
     let caches: u64 = config.channels.iter().flat_map(Channel::decoded).map(cached).sum();
@@ -455,7 +453,7 @@ mod tests {
     fn a_cache_counts_for_each_request() {
         let source = |more| channel(&format!("s3 = 's3://b/', concurrency = 5{more}"), "lines", "");
         let of = |more| plan(&source(more), None).host;
-        let cache = (5 * CACHE_BYTES_OF_REQUEST, ("blocks that are stored in the cache", "cache"));
+        let cache = (10 << 20, ("blocks that are stored in the cache", "cache"));
         assert!(of(", cache = { path = 'x', size = '1GiB' }").contains(&cache));
         assert_eq!(of("").len() + 1, of(", cache = { path = 'x', size = '1GiB' }").len());
     }

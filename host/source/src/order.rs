@@ -18,6 +18,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether each epoch reads other objects, or blocks, than the one before.
+    pub(crate) fn is_shuffled_part(&self) -> bool {
+        self.shuffle.is_some() && self.part.is_some()
+    }
+
     /// The items of the part in this epoch, in the epoch's order. `size` gives an item's bytes; it
     /// is called only to balance parts by size.
     ///

@@ -67,10 +67,27 @@ impl BlockId {
         hex(&self.0[1..1 + NAME_LENGTH / 2])
     }
 
+    /// What stands for its name in memory.
+    pub(crate) fn name_key(self) -> NameKey {
+        let (_, name) = self.0.split_at(1);
+        NameKey(name.first_chunk().map_or(0, |first| u64::from_be_bytes(*first)))
+    }
+
     /// A number for the lock of this block. Two blocks may have the same one.
     pub(super) fn lock_offset(self) -> i64 {
         let (first, _) = self.0.split_first_chunk().expect("it has 32 bytes");
         i64::from_le_bytes(*first) & i64::MAX >> 1
+    }
+}
+
+/// The beginning of the name of a block. Two blocks have the same one only by an unlikely accident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct NameKey(u64);
+
+impl NameKey {
+    /// That of a block's file.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        u64::from_str_radix(name.get(..16)?, 16).ok().map(Self)
     }
 }
 
@@ -133,6 +150,7 @@ mod tests {
     fn names_are_recognized() {
         let name = CachedObject::new(&ONE).block(0).file_name();
         assert!(is_block_name(&name), "{name}");
+        assert_eq!(NameKey::of_name(&name), Some(CachedObject::new(&ONE).block(0).name_key()));
         for other in ["", "usage", &name[1..], &name.to_uppercase(), &format!("{name}0")] {
             assert!(!is_block_name(other), "{other}");
         }

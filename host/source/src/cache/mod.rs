@@ -22,9 +22,11 @@
 //! - `eviction`: which blocks are removed when the cache is full.
 //! - `folder`: the cache's folder, which no other user may write to.
 //! - `identity`: the identity of an object's state and of its blocks.
+//! - `needs`: in which of its next epochs a channel needs blocks.
 //! - `page_sums`: the checksum of bytes, made of those of their pages.
 //! - `pending`: blocks that are still being stored when a source ends.
 //! - `records`: the records of objects, as their decoder made them.
+//! - `room`: room for a new block.
 //! - `store`: reads and stores blocks.
 //! - `usage`: the bytes that the blocks take, and the lock of the cache.
 
@@ -35,9 +37,11 @@ mod counters;
 mod eviction;
 mod folder;
 mod identity;
+mod needs;
 mod page_sums;
 mod pending;
 mod records;
+mod room;
 mod store;
 mod usage;
 
@@ -50,7 +54,8 @@ pub(crate) use cached_bytes::{CachedBytes, NotInCache};
 pub(crate) use claims::Claim;
 pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
-pub(crate) use identity::{CachedObject, ObjectState};
+pub(crate) use identity::{CachedObject, NameKey, ObjectState};
+pub(crate) use needs::{AHEAD, memory_of_needs};
 pub(crate) use page_sums::with_page;
 pub(crate) use pending::Pending;
 pub use records::{NewRecords, RecordCache, RecordCaches, RecordsId, StoredCall, StoredRecords};
@@ -60,7 +65,7 @@ use crate::SourceError;
 
 /// Bytes of memory that one request of a channel with a cache may take for it: a block that is
 /// collected, and the pages that are added to it.
-pub const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
+pub(crate) const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
 
 /// The error of a folder that others may write to.
 pub(crate) fn open_to_others(path: &Path, folder: OpenFolder) -> SourceError {

@@ -4,7 +4,7 @@ use std::fs::{File, FileTimes};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,10 +16,12 @@ use super::block_file::{BLOCK, Facts, Header, NewPages, PAGE, read_ahead, read_h
 use super::cached_bytes::{CachedBytes, OpenBlock};
 use super::claims::{Claim, Claims};
 use super::counters::CacheCounters;
-use super::eviction::{Room, make_room};
+use super::eviction::make_room;
 use super::folder::{Folder, NewFile, OpenError, is_regular};
-use super::identity::{BlockId, CachedObject};
+use super::identity::{BlockId, CachedObject, NameKey};
+use super::needs::{Need, Needs, PAST};
 use super::pending::Pending;
+use super::room::Refused;
 use super::usage::{LockedUsage, Usage, charge};
 
 /// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
@@ -37,10 +39,12 @@ pub(crate) struct Cache {
     /// Whether nothing is stored any more, because the disk has refused it.
     is_off: AtomicBool,
     /// The time of [`Room::keep_since`] for which there was no room.
-    full_for: Mutex<Option<SystemTime>>,
+    pub(super) full_for: Mutex<Option<SystemTime>>,
+    /// The block that was refused last because none was found that is needed later.
+    pub(super) refused: Mutex<Refused>,
     /// The folder in which blocks are removed next.
-    next_folder: AtomicU8,
-    channels: Mutex<Vec<Weak<ChannelCache>>>,
+    pub(super) next_folder: AtomicU8,
+    pub(super) channels: Mutex<Vec<Weak<ChannelCache>>>,
     /// Permits for blocks that stay open.
     open_blocks: Arc<Semaphore>,
 }
@@ -53,7 +57,12 @@ pub(crate) struct ChannelCache {
     pub(super) counters: Arc<CacheCounters>,
     /// When the last epochs began, the oldest first. Requests run ahead of the reader, so blocks of
     /// the epoch before this one may be in use still.
-    epochs: Mutex<[SystemTime; 3]>,
+    pub(super) epochs: Mutex<[SystemTime; 3]>,
+    /// What the channel needs, if that is known; shared with its other sources, those of its
+    /// shards.
+    pub(super) needs: Arc<Mutex<Needs>>,
+    /// The first epoch of which this source has not said what it needs.
+    unknown_from: AtomicU32,
     pub(crate) pending: Pending,
 }
 
@@ -71,12 +80,13 @@ impl Cache {
             claims: Arc::new(claims),
             is_off: AtomicBool::new(false),
             full_for: Mutex::default(),
+            refused: Mutex::default(),
             next_folder: AtomicU8::new(fastrand::u8(..)),
             channels: Mutex::default(),
             open_blocks: Arc::new(Semaphore::new(MAX_OPEN_BLOCKS)),
         };
         let mut usage = cache.lock()?;
-        let room = cache.room(0, SystemTime::now());
+        let room = cache.room(0, SystemTime::now(), &|_| Need::UNKNOWN);
         make_room(&cache.folder, &mut usage, &room)?;
         drop(usage);
         Ok(Arc::new(cache))
@@ -88,34 +98,27 @@ impl Cache {
         channel: Option<String>,
         counters: Arc<CacheCounters>,
     ) -> Arc<ChannelCache> {
+        let mut channels = lock(&self.channels);
+        channels.retain(|one| one.strong_count() > 0);
+        let mut others = channels.iter().filter_map(Weak::upgrade);
+        let other = others.find(|other| channel.is_some() && other.channel == channel);
+        let new = || Arc::new(Mutex::new(Needs::new()));
         let of_channel = Arc::new(ChannelCache {
             cache: self.clone(),
             channel,
             counters,
             epochs: Mutex::new([SystemTime::now(); 3]),
+            needs: other.map_or_else(new, |other| other.needs.clone()),
+            unknown_from: AtomicU32::new(0),
             pending: Pending::default(),
         });
-        let mut channels = lock(&self.channels);
-        channels.retain(|one| one.strong_count() > 0);
         channels.push(Arc::downgrade(&of_channel));
         of_channel
     }
 
-    fn lock(&self) -> io::Result<LockedUsage<'_>> {
+    pub(super) fn lock(&self) -> io::Result<LockedUsage<'_>> {
         self.usage
             .lock(|folder| Ok(self.folder.blocks(folder)?.iter().map(|block| block.bytes).sum()))
-    }
-
-    fn room(&self, bytes: u64, keep_since: SystemTime) -> Room {
-        let first = self.next_folder.fetch_add(16, Ordering::Relaxed);
-        Room { size: self.size, bytes, keep_since, first }
-    }
-
-    /// What was used since is not removed: when the epoch before the last began, of all channels.
-    fn keep_since(&self) -> SystemTime {
-        let channels = lock(&self.channels);
-        let began = |one: &Weak<ChannelCache>| one.upgrade().map(|one| lock(&one.epochs)[0]);
-        channels.iter().filter_map(began).min().unwrap_or_else(SystemTime::now)
     }
 
     /// Removes a block that is damaged.
@@ -132,11 +135,8 @@ impl Cache {
         let bytes = charge(new.file().metadata()?.len());
         let mut usage = self.lock()?;
         let older = self.folder.counted(id)?;
-        let keep_since = self.keep_since();
-        let room = self.room(bytes.saturating_sub(older), keep_since);
-        let (removed, fits) = make_room(&self.folder, &mut usage, &room)?;
+        let (removed, fits) = self.find_room(&mut usage, bytes.saturating_sub(older), id)?;
         if !fits {
-            *lock(&self.full_for) = Some(keep_since);
             return Ok((removed, false));
         }
         usage.add(id.folder(), bytes);
@@ -166,6 +166,27 @@ impl ChannelCache {
     pub(crate) fn epoch_began(&self) {
         let mut epochs = lock(&self.epochs);
         *epochs = [epochs[1], epochs[2], SystemTime::now()];
+    }
+
+    /// Whether the cache has lacked room: only then it matters which blocks are needed soon.
+    pub(crate) fn lacks_room(&self) -> bool {
+        lock(&self.cache.full_for).is_some()
+    }
+
+    /// This epoch has begun: it is known which blocks it needs, and which later epochs do. Returns
+    /// the first epoch that is not known yet.
+    pub(crate) fn needs_from(&self, epoch: u32) -> u32 {
+        lock(&self.needs).enter(epoch);
+        self.unknown_from.load(Ordering::Relaxed).max(epoch.saturating_sub(PAST))
+    }
+
+    /// These blocks are needed in this epoch, which is the first that is not known yet. Returns
+    /// whether another epoch may be added.
+    pub(crate) fn add_needs(&self, epoch: u32, blocks: Vec<NameKey>) -> bool {
+        let mut needs = lock(&self.needs);
+        needs.add(epoch, blocks.into_iter());
+        self.unknown_from.store(epoch + 1, Ordering::Relaxed);
+        needs.has_room()
     }
 
     /// What it has done.
@@ -273,16 +294,16 @@ impl ChannelCache {
     /// Stores pages of a block: the bytes of the object from `start` on, which is the start of a
     /// page, up to the end of a page or of the object.
     pub(crate) fn store(&self, object: &CachedObject, facts: &Facts, start: u64, frames: &[Bytes]) {
-        if !self.may_store() || !facts.fit() {
+        let id = object.block(start / BLOCK);
+        if !self.may_store(Some(id)) || !facts.fit() {
             return CacheCounters::add(&self.counters.not_stored, 1);
         }
         self.stored(self.try_store(object, facts, start, frames));
     }
 
-    /// Whether a new block may find room, and the disk has not refused any.
-    pub(super) fn may_store(&self) -> bool {
-        let is_full = *lock(&self.cache.full_for) == Some(self.cache.keep_since());
-        !is_full && !self.cache.is_off.load(Ordering::Relaxed)
+    /// Whether a new block, or new records, may find room, and the disk has not refused any.
+    pub(super) fn may_store(&self, id: Option<BlockId>) -> bool {
+        !self.cache.is_off.load(Ordering::Relaxed) && self.cache.may_find_room(id)
     }
 
     /// Counts a block: how many were removed for it, and whether it is stored.
@@ -372,6 +393,6 @@ pub(super) fn is_of_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOMEM))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

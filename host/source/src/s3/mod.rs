@@ -15,6 +15,7 @@
 //!
 //! - `address`: addresses of objects in S3, written as `s3://bucket/key`.
 //! - `cached`: reads ranges of objects through the cache on a local disk.
+//! - `foresight`: tells the cache in which epochs a channel needs which blocks.
 //! - `inventory`: lists objects by an S3 Inventory.
 //! - `kept_list`: the list of a channel's prefixes, kept for its later epochs.
 //! - `limit`: limits the bodies of responses that the SDK reads into memory as a whole: lists,
@@ -34,6 +35,7 @@ mod checksum;
 mod entry;
 mod error;
 mod fetch;
+mod foresight;
 mod frame;
 mod http;
 mod inventory;

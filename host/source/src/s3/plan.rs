@@ -407,7 +407,7 @@ impl Planner {
 }
 
 /// The entry of an object that an index knows.
-fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError> {
+pub(super) fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError> {
     let Item { object: number, block } = item;
     let wrong = |message: String| SourceError::new(index, message, "make the index again");
     let object = list.0.get(number).ok_or_else(|| wrong(format!("it has no object {number}")))?;

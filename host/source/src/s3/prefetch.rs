@@ -116,6 +116,7 @@ pub(super) async fn prefetch(
     while next.epoch < planner.settings.reading.epochs {
         if let Some(cache) = planner.s3.cache() {
             cache.epoch_began();
+            planner.foresee(next.epoch, cache).await;
         }
         let list = Arc::new(ListProgress::new(expected.take()));
         let mut plan = Plan::start(planner.clone(), next, list.clone());
@@ -277,7 +278,7 @@ const ZSTD_HEADER_MARGIN: u64 = 64 << 10;
 
 /// The bytes of an object of `size` bytes that a block most likely needs: its header, and the block
 /// itself. Also returns whether the bytes after them are requested when they are read.
-fn ranges(
+pub(super) fn ranges(
     block: Block,
     compressed: Option<&CompressedBlock>,
     size: u64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::address::Address;
-use crate::cache::CacheSettings;
+use crate::cache::{CACHE_BYTES_OF_REQUEST, CacheSettings, memory_of_needs};
 use crate::{KnownList, ReadSettings};
 
 /// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
@@ -106,6 +106,21 @@ impl Settings {
             allow_empty: false,
             cache: None,
         }
+    }
+
+    /// Largest number of bytes of memory that the cache takes, if there is one: what requests hold,
+    /// and what is known of the later epochs of a part, or of shards.
+    pub fn cache_memory(&self) -> u64 {
+        if self.cache.is_none() {
+            return 0;
+        }
+        let needs = match &self.selection {
+            Selection::Known { list, .. } if self.reading.order.shuffle.is_some() => {
+                memory_of_needs((0..list.0.count()).map(|number| list.0.size(number)))
+            }
+            _ => 0,
+        };
+        self.concurrency as u64 * CACHE_BYTES_OF_REQUEST + needs
     }
 }
 

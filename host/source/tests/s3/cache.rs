@@ -13,10 +13,14 @@ use crc_fast::{CrcAlgorithm, checksum};
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{Moto, S3Server};
 use pipemill_source::cache::{CacheCounts, CacheSettings};
-use pipemill_source::s3::{Objects, Settings};
-use pipemill_source::{Source, SourceError, Start, Stop};
+use pipemill_source::s3::{Objects, Selection, Settings};
+use pipemill_source::{
+    Balance, Block, KnownList, KnownObject, KnownObjects, ListPart, Order, SeekPoint, Source,
+    SourceError, SourceEvent, Start, Stop,
+};
 use pipemill_testing::bucket::{BUCKET, Bucket};
 use pipemill_testing::inputs::gzip;
+use pipemill_types::{ListIdentity, split_identity};
 use proptest::prelude::*;
 
 use crate::other_servers::{crc32, put};
@@ -292,6 +296,84 @@ fn it_is_never_larger_than_its_size_and_keeps_a_fixed_part() {
     // A smaller one is made smaller at once.
     read(&cached.sized("new/", 3 * MIB as u64)).1.unwrap();
     assert!(cached.bytes_on_disk() <= 3 * MIB as u64);
+}
+
+/// The objects of an index, without blocks.
+#[derive(Debug)]
+struct Indexed(Vec<KnownObject>);
+
+impl KnownObjects for Indexed {
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn get(&self, number: u64) -> Option<KnownObject> {
+        self.0.get(number as usize).cloned()
+    }
+
+    fn short_name(&self, number: u64) -> Option<&str> {
+        self.0.get(number as usize).map(|object| &*object.name)
+    }
+
+    fn size(&self, number: u64) -> u64 {
+        self.0.get(number as usize).map_or(0, |object| object.size)
+    }
+
+    fn blocks(&self, number: u64, _: u64) -> Vec<Block> {
+        vec![Block::rest(0, 0, 0, self.size(number))]
+    }
+
+    fn seek_point(&self, _: u64, _: u64) -> Result<Option<SeekPoint>, String> {
+        Ok(None)
+    }
+
+    fn seek_point_after(&self, _: u64, _: u64) -> Result<Option<SeekPoint>, String> {
+        Ok(None)
+    }
+
+    fn records(&self, number: u64) -> Option<u64> {
+        self.get(number).map(|object| object.size)
+    }
+
+    fn first_record(&self, number: u64) -> u64 {
+        self.0.iter().take(number as usize).map(|object| object.size).sum()
+    }
+
+    fn identity(&self) -> ListIdentity {
+        ListIdentity { objects: self.count(), is_whole: true, contents: 0, times: 0, unordered: 0 }
+    }
+
+    fn memory(&self) -> u64 {
+        0
+    }
+}
+
+/// Each epoch reads another quarter of the objects. An index knows which of them it needs next.
+#[test]
+fn with_an_index_what_a_part_needs_soon_stays() {
+    const OBJECTS: u64 = 64;
+    let named = |number| (format!("{number:02}"), bytes(number, MIB / 2));
+    let cached = Cached::with((0..OBJECTS).map(named));
+    let (mut source, mut known) = (source(&settings(&cached.proxy.endpoint(), "")), Vec::new());
+    while let Ok(SourceEvent::Object(object)) = source.next() {
+        let (_, identity) = split_identity(object.identity.text());
+        let (name, size) = (object.name.clone(), MIB as u64 / 2);
+        known.push(KnownObject { name, identity: identity.to_owned(), size });
+    }
+    let list = KnownList::new(Arc::new(Indexed(known)));
+    // Room for as much as an epoch reads.
+    let mut settings = cached.sized("", OBJECTS / 4 * (MIB as u64 / 2 + 4096));
+    settings.reading.epochs = 16;
+    let part = ListPart { index: 1, count: 4, balance: Balance::Count };
+    settings.reading.order = Order { shuffle: Some(7), part: Some(part), blocks: None };
+    let (expected, end, listed) = read(&settings);
+    assert_eq!((end, expected.len() as u64), (Ok(16), 16 * OBJECTS / 4));
+    fs::remove_dir_all(cached.folder.join("v1")).unwrap();
+    settings.selection = Selection::Known { list, index: "x.index".to_owned() };
+    let (received, end, counts) = read(&settings);
+    assert_eq!((end, all(&received)), (Ok(16), all(&expected)));
+    assert!(counts.hit_bytes * 2 > listed.hit_bytes * 3, "{counts:?}, {listed:?}");
+    assert!(cached.bytes_on_disk() <= OBJECTS / 4 * (MIB as u64 / 2 + 4096));
 }
 
 /// A process that was killed may have left any sum, and none at all.
