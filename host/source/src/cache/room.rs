@@ -210,6 +210,28 @@ mod tests {
         }
     }
 
+    /// There is room for two blocks. In epoch 1, the block 2 takes the place of 1, which is not needed
+    /// again. In epoch 3, 4 takes that of 2: 0 was used earlier, but is needed sooner.
+    #[test]
+    fn what_makes_room_is_needed_last_and_not_the_oldest() {
+        let epochs: [&[usize]; 7] = [&[0, 1], &[2], &[3], &[4], &[4], &[0], &[2]];
+        let folder = tempfile::tempdir().unwrap();
+        let source = cache(folder.path(), 2).of_channel(None, Arc::default());
+        let mut found = Vec::new();
+        for (epoch, blocks) in epochs.iter().enumerate() {
+            source.epoch_began();
+            for next in source.needs_from(epoch as u32)..epochs.len() as u32 {
+                let keys = epochs[next as usize].iter();
+                let keys = keys.map(|number| block(*number).block(0).name_key());
+                source.add_needs(next, keys.collect());
+            }
+            found.extend(blocks.iter().filter(|number| read(&source, block(**number))).copied());
+        }
+        assert_eq!(found, [4, 0]);
+        let counts = source.counters().now();
+        assert_eq!((counts.stored, counts.evicted, counts.not_stored), (4, 2, 2));
+    }
+
     /// From one epoch to the next, at most as many blocks stay as there is room for.
     #[test]
     fn where_all_is_read_in_each_epoch_every_choice_is_as_good() {
