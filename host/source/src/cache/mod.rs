@@ -55,7 +55,7 @@ pub(crate) use claims::Claim;
 pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
 pub(crate) use identity::{CachedObject, NameKey, ObjectState};
-pub(crate) use needs::{AHEAD, memory_of_needs};
+pub(crate) use needs::{AHEAD, PAST, memory_of_needs};
 pub(crate) use page_sums::with_page;
 pub(crate) use pending::Pending;
 pub use records::{NewRecords, RecordCache, RecordCaches, RecordsId, StoredCall, StoredRecords};

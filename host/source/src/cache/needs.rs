@@ -12,7 +12,7 @@ use super::block_file::BLOCK;
 use super::identity::NameKey;
 
 /// Epochs before this one that are remembered.
-pub(super) const PAST: u32 = 2;
+pub(crate) const PAST: u32 = 2;
 /// Later epochs that may be known. Each epoch is a bit.
 pub(crate) const AHEAD: u32 = u32::BITS - PAST - 1;
 /// Blocks that may be known.

@@ -185,7 +185,7 @@ mod tests {
             for (shard, source) in sources.iter().enumerate() {
                 source.epoch_began();
                 let to = if foresees { EPOCHS.min(epoch as u32 + 1 + AHEAD) } else { 0 };
-                for next in source.needs_from(epoch as u32)..to {
+                for next in source.enter_needs(epoch as u32)..to {
                     let own = epochs[next as usize].iter().skip(shard).step_by(shards);
                     let keys = own.map(|number| block(*number).block(0).name_key());
                     assert!(source.add_needs(next, keys.collect()));
@@ -220,7 +220,7 @@ mod tests {
         let mut found = Vec::new();
         for (epoch, blocks) in epochs.iter().enumerate() {
             source.epoch_began();
-            for next in source.needs_from(epoch as u32)..epochs.len() as u32 {
+            for next in source.enter_needs(epoch as u32)..epochs.len() as u32 {
                 let keys = epochs[next as usize].iter();
                 let keys = keys.map(|number| block(*number).block(0).name_key());
                 source.add_needs(next, keys.collect());

@@ -19,7 +19,7 @@ use super::counters::CacheCounters;
 use super::eviction::make_room;
 use super::folder::{Folder, NewFile, OpenError, is_regular};
 use super::identity::{BlockId, CachedObject, NameKey};
-use super::needs::{Need, Needs, PAST};
+use super::needs::{Need, Needs};
 use super::pending::Pending;
 use super::room::Refused;
 use super::usage::{LockedUsage, Usage, charge};
@@ -173,19 +173,18 @@ impl ChannelCache {
         lock(&self.cache.full_for).is_some()
     }
 
-    /// This epoch has begun: it is known which blocks it needs, and which later epochs do. Returns
-    /// the first epoch that is not known yet.
-    pub(crate) fn needs_from(&self, epoch: u32) -> u32 {
+    /// This epoch has begun, and it is known what it needs. Returns the first epoch from it on of
+    /// which that was not said yet.
+    pub(crate) fn enter_needs(&self, epoch: u32) -> u32 {
         lock(&self.needs).enter(epoch);
-        self.unknown_from.load(Ordering::Relaxed).max(epoch.saturating_sub(PAST))
+        self.unknown_from.load(Ordering::Relaxed).max(epoch)
     }
 
-    /// These blocks are needed in this epoch, which is the first that is not known yet. Returns
-    /// whether another epoch may be added.
+    /// These blocks are needed in this epoch. Returns whether another epoch may be added.
     pub(crate) fn add_needs(&self, epoch: u32, blocks: Vec<NameKey>) -> bool {
         let mut needs = lock(&self.needs);
         needs.add(epoch, blocks.into_iter());
-        self.unknown_from.store(epoch + 1, Ordering::Relaxed);
+        self.unknown_from.fetch_max(epoch + 1, Ordering::Relaxed);
         needs.has_room()
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::cached::{CachedFetch, FillingTask};
 use super::error::RequestError;
 use super::fetch::Fetch;
+use super::foresight::Foresight;
 use super::frame::Frame;
 use super::list_progress::ListProgress;
 use super::plan::{Plan, PlannedObject, PlannedPiece, Planner};
@@ -112,11 +113,11 @@ pub(super) async fn prefetch(
         let _ = events.send(PrefetchEvent::Failed(error)).await;
         return;
     }
-    let mut next = start;
+    let (mut next, mut foresight) = (start, Foresight::default());
     while next.epoch < planner.settings.reading.epochs {
         if let Some(cache) = planner.s3.cache() {
             cache.epoch_began();
-            planner.foresee(next.epoch, cache).await;
+            foresight.enter(next.epoch, &planner, cache, &events).await;
         }
         let list = Arc::new(ListProgress::new(expected.take()));
         let mut plan = Plan::start(planner.clone(), next, list.clone());

@@ -109,14 +109,15 @@ impl Settings {
     }
 
     /// Largest number of bytes of memory that the cache takes, if there is one: what requests hold,
-    /// and what is known of the later epochs of a part, or of shards.
+    /// and, for a part or for shards, the order of a later epoch and what is known of such epochs.
     pub fn cache_memory(&self) -> u64 {
         if self.cache.is_none() {
             return 0;
         }
         let needs = match &self.selection {
             Selection::Known { list, .. } if self.reading.order.shuffle.is_some() => {
-                memory_of_needs((0..list.0.count()).map(|number| list.0.size(number)))
+                let sizes = (0..list.0.count()).map(|number| list.0.size(number));
+                memory_of_needs(sizes) + list.0.memory()
             }
             _ => 0,
         };
