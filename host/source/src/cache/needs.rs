@@ -38,11 +38,10 @@ pub(super) struct Needs {
 /// When a block is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Need {
-    /// Number of epochs until then, 0 for this one. `u32::MAX` if it is not known, or so far away
-    /// that nobody knows.
+    /// Number of epochs until then, 0 for this one. `u32::MAX` if no epoch that is known needs it.
     pub(super) after: u32,
-    /// Whether it is read in this epoch, or was in one of the last. It may be removed soon
-    /// afterwards.
+    /// Whether this process reads it in this epoch, or has read it in one of the last: so it knows
+    /// better than the time of the last use whether the block may be removed.
     pub(super) is_own: bool,
 }
 

@@ -17,10 +17,10 @@ use crate::cache::{AHEAD, BLOCK, ChannelCache, NameKey, PAST};
 /// Objects, or blocks of them, that are put in order in all epochs that are looked at.
 const MAX_ORDERED: usize = 4 << 20;
 
-/// What is told ahead of a channel's epochs.
+/// What a channel's source tells the cache.
 #[derive(Default)]
 pub(super) struct Foresight {
-    /// Tells what the epochs after the next one need.
+    /// It tells what the epochs after the next one need.
     later: Option<JoinHandle<()>>,
 }
 
@@ -77,8 +77,8 @@ impl NeedsOfEpochs {
         from
     }
 
-    /// Tells what later epochs need, and those before this one if nothing was told `from` them on:
-    /// their blocks may make room.
+    /// Tells what later epochs need; `from` is what [`tell_soon`](Self::tell_soon) returned. The
+    /// first time, it also tells what the last epochs needed: their blocks may make room.
     fn tell_later(&self, epoch: u32, from: u32, is_over: impl Fn() -> bool) {
         let past = if from == epoch { epoch.saturating_sub(PAST)..epoch } else { 0..0 };
         let order = &self.planner.settings.reading.order;
