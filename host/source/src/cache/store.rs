@@ -38,7 +38,7 @@ pub(crate) struct Cache {
     pub(super) claims: Arc<Claims>,
     /// Whether nothing is stored any more, because the disk has refused it.
     is_off: AtomicBool,
-    /// The time of [`Room::keep_since`] for which there was no room.
+    /// The time of [`Cache::keep_since`] for which there was no room.
     pub(super) full_for: Mutex<Option<SystemTime>>,
     /// The block that was refused last because none was found that is needed later.
     pub(super) refused: Mutex<Refused>,
