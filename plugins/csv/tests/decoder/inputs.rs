@@ -57,8 +57,11 @@ pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
             }
             let blank = row.len() == 1 && field.is_empty();
             let bom = i == 0 && j == 0 && field.starts_with(b"\xef");
+            // At the end of the file, it is none of its bytes.
+            let is_last = i + 1 == table.len() && j + 1 == row.len();
+            let dos_end = is_last && field.ends_with(b"\x1a");
             let special = field.iter().any(|byte| b",\"\r\n".contains(byte));
-            if special || blank || bom || coin() % 3 == 0 {
+            if special || blank || bom || dos_end || coin() % 3 == 0 {
                 file.push(b'"');
                 for byte in field {
                     file.extend(if *byte == b'"' {
