@@ -210,8 +210,8 @@ mod tests {
         }
     }
 
-    /// There is room for two blocks. In epoch 1, the block 2 takes the place of 1, which is not needed
-    /// again. In epoch 3, 4 takes that of 2: 0 was used earlier, but is needed sooner.
+    /// There is room for two blocks. In epoch 1, the block 2 takes the place of 1, which is not
+    /// needed again. In epoch 3, 4 takes that of 2: 0 was used earlier, but is needed sooner.
     #[test]
     fn what_makes_room_is_needed_last_and_not_the_oldest() {
         let epochs: [&[usize]; 7] = [&[0, 1], &[2], &[3], &[4], &[4], &[0], &[2]];
