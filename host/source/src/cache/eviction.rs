@@ -67,7 +67,7 @@ pub(super) fn make_room(
         if room.is_in(usage) {
             break;
         }
-        sample.extend(count_again(folder, usage, (usize::from(room.first) + number) as u8)?);
+        sample.extend(count_again(folder, usage, room, number)?);
         if sample.len() >= SAMPLE || number + 1 == FOLDERS {
             removed += remove_oldest(folder, usage, room, std::mem::take(&mut sample))?;
         }
@@ -87,7 +87,7 @@ pub(super) fn exchange(
 ) -> io::Result<(u64, bool)> {
     let (mut later, mut looked_at) = (Vec::new(), 0);
     for number in 0..FOLDERS {
-        for (at, block) in count_again(folder, usage, (usize::from(room.first) + number) as u8)? {
+        for (at, block) in count_again(folder, usage, room, number)? {
             looked_at += 1;
             let need = (room.need)(&block);
             if need.after > after && (need.is_own || !room.is_used(&block)) {
@@ -113,13 +113,15 @@ pub(super) fn exchange(
     Ok((removed as u64, room.is_in(usage)))
 }
 
-/// The blocks of a folder, whose bytes are counted again: what was counted before may be wrong
-/// after a crash.
+/// The blocks of a folder, `number` folders after the first, whose bytes are counted again: what
+/// was counted before may be wrong after a crash.
 fn count_again(
     folder: &Folder,
     usage: &mut LockedUsage,
-    at: u8,
-) -> io::Result<impl Iterator<Item = (u8, FoundBlock)>> {
+    room: &Room,
+    number: usize,
+) -> io::Result<impl Iterator<Item = (u8, FoundBlock)> + use<>> {
+    let at = (usize::from(room.first) + number) as u8;
     let blocks = folder.blocks(at)?;
     usage.set(at, blocks.iter().map(|block| block.bytes).sum());
     Ok(blocks.into_iter().map(move |block| (at, block)))

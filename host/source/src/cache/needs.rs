@@ -75,7 +75,8 @@ impl Needs {
 
     /// These blocks are read in this epoch.
     pub(super) fn add(&mut self, epoch: u32, blocks: impl Iterator<Item = NameKey>) {
-        let bit = (epoch + PAST).checked_sub(self.epoch).and_then(|at| 1_u32.checked_shl(at));
+        let bit =
+            epoch.saturating_add(PAST).checked_sub(self.epoch).and_then(|at| 1_u32.checked_shl(at));
         if let Some(bit) = bit {
             blocks.for_each(|block| *self.blocks.entry(block).or_default() |= bit);
         }

@@ -174,7 +174,7 @@ impl RecordCache {
     /// Begins to store records. `None` if they can't be stored, or somebody else stores them.
     pub fn store(&self, id: RecordsId) -> Option<NewRecords> {
         let own = &self.own;
-        if !own.may_store(None) {
+        if !own.may_store(id.block()) {
             CacheCounters::add(&own.counters.not_stored, 1);
             return None;
         }

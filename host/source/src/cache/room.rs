@@ -95,12 +95,11 @@ impl Cache {
         Ok((removed + later, fits))
     }
 
-    /// Whether it is worth looking for room for this block, of records if there is no number.
-    pub(super) fn may_find_room(&self, id: Option<BlockId>) -> bool {
+    /// Whether it is worth looking for room for this block.
+    pub(super) fn may_find_room(&self, id: BlockId) -> bool {
         if !self.is_full() {
             return true;
         }
-        let Some(id) = id else { return false };
         let after = of(&self.needs(), id.name_key(), SystemTime::now()).after;
         let mut refused = lock(&self.refused);
         if after < u32::MAX && after >= refused.after && refused.left > 0 {

@@ -294,14 +294,14 @@ impl ChannelCache {
     /// page, up to the end of a page or of the object.
     pub(crate) fn store(&self, object: &CachedObject, facts: &Facts, start: u64, frames: &[Bytes]) {
         let id = object.block(start / BLOCK);
-        if !self.may_store(Some(id)) || !facts.fit() {
+        if !self.may_store(id) || !facts.fit() {
             return CacheCounters::add(&self.counters.not_stored, 1);
         }
         self.stored(self.try_store(object, facts, start, frames));
     }
 
     /// Whether a new block, or new records, may find room, and the disk has not refused any.
-    pub(super) fn may_store(&self, id: Option<BlockId>) -> bool {
+    pub(super) fn may_store(&self, id: BlockId) -> bool {
         !self.cache.is_off.load(Ordering::Relaxed) && self.cache.may_find_room(id)
     }
 

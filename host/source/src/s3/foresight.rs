@@ -71,7 +71,8 @@ impl NeedsOfEpochs {
     /// before.
     fn tell_soon(&self, epoch: u32) -> u32 {
         let from = self.cache.enter_needs(epoch);
-        for next in from..self.end(epoch.saturating_add(2)) {
+        // The order of this epoch is made last, because it is the one that is read next.
+        for next in (from..self.end(epoch.saturating_add(2))).rev() {
             self.cache.add_needs(next, self.blocks_of(next));
         }
         from
@@ -85,7 +86,7 @@ impl NeedsOfEpochs {
         let parts = order.part.map_or(1, |part| part.count as usize);
         let ordered = self.list.arrange(order, epoch).len().saturating_mul(parts);
         let ahead = (MAX_ORDERED / ordered.max(1)).clamp(1, AHEAD as usize) as u32;
-        let later = from.max(epoch + 2)..self.end((epoch + 1).saturating_add(ahead));
+        let later = from.max(epoch.saturating_add(2))..self.end((epoch + 1).saturating_add(ahead));
         for next in past.chain(later) {
             if is_over() || !self.cache.add_needs(next, self.blocks_of(next)) {
                 return;

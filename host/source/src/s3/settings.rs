@@ -109,7 +109,8 @@ impl Settings {
     }
 
     /// Largest number of bytes of memory that the cache takes, if there is one: what requests hold,
-    /// and, for a part or for shards, the order of a later epoch and what is known of such epochs.
+    /// and, for a shuffled index, which may be read in parts or shards, the order of a later epoch
+    /// and what is known of such epochs.
     pub fn cache_memory(&self) -> u64 {
         if self.cache.is_none() {
             return 0;

@@ -57,7 +57,7 @@ pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
             }
             let blank = row.len() == 1 && field.is_empty();
             let bom = i == 0 && j == 0 && field.starts_with(b"\xef");
-            // At the end of the file, it is none of its bytes.
+            // At the end of the file, this byte would be its end for DOS, and not text.
             let is_last = i + 1 == table.len() && j + 1 == row.len();
             let dos_end = is_last && field.ends_with(b"\x1a");
             let special = field.iter().any(|byte| b",\"\r\n".contains(byte));
